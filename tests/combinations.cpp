@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
@@ -210,6 +211,13 @@ std::vector<Combination> dealt_to(const Variant<OverlayEntry>& overlay) {
     const SyncEntry sync = entry_of(wheel(syncs, i));
     for (std::size_t shift = 0; shift < numbers * transfers.size(); ++shift) {
       const auto& transfer = wheel(transfers, i + shift / numbers);
+      // What refuses plain numbers refuses all.
+      if (shift % numbers == 0 &&
+          longhaul::illegal(sync, *overlay.entry, *transfer.entry, *codecs[0].entry,
+                            codecs[0].feedback, *outers[0].entry)) {
+        shift += numbers - 1;
+        continue;
+      }
       const auto& codec = wheel(codecs, i + shift);
       const auto& outer = wheel(outers, i + i / outers.size() + shift / codecs.size());
       if (longhaul::illegal(sync, *overlay.entry, *transfer.entry, *codec.entry, codec.feedback,
@@ -232,10 +240,87 @@ const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry
   return found->second;
 }
 
-std::vector<Combination> combinations_with(const Variant<OverlayEntry>& overlay) {
+std::vector<std::string> paths_of(const Combination& c) {
+  std::vector<std::string> paths;
+  const auto add = [&](const char* part, std::string_view name) {
+    paths.push_back(part + std::string(name));
+  };
+  add("overlay ", c.overlay.entry->name);
+  add("codec ", c.codec.entry->name);
+  add("transfer ", c.transfer.entry->name);
+  add("outer ", c.outer.entry->name);
+  if (c.codec.feedback) add("error feedback", "");
+  return paths;
+}
+
+namespace {
+std::vector<Combination> dealt_in_the_gate(std::size_t turn) {
+  std::vector<Combination> all, dealt;
+  auto overlays = overlay_variants();
+  std::erase_if(overlays, [](const auto& one) { return one.number > 0; });
+  for (std::size_t i = 0; i < overlays.size(); ++i) {
+    std::size_t others = 0;
+    for (const Combination& one : all_combinations_with(overlays[i])) {
+      if (one.sync.number == 0)
+        all.push_back(one);
+      else if (i % 3 == turn % 3 && others++ == turn)
+        dealt.push_back(one);
+    }
+  }
+  std::set<std::string> met;
+  std::map<const OverlayEntry*, std::size_t> used;
+  const auto unmet = [&](const Combination& c) {
+    const auto paths = paths_of(c);
+    return std::ranges::count_if(paths, [&](const auto& one) { return !met.contains(one); });
+  };
+  const auto deal = [&](const Combination& c) {
+    dealt.push_back(c);
+    ++used[c.overlay.entry];
+    const auto paths = paths_of(c);
+    met.insert(paths.begin(), paths.end());
+  };
+  // Those first that can be run with all overlays, and let a lost node return.
+  std::vector<const SyncEntry*> syncs;
+  for (const SyncEntry& one : sync::registry()) syncs.push_back(&one);
+  std::ranges::stable_sort(syncs, {}, [](const SyncEntry* one) {
+    return one->traits.served ? 2 : one->traits.lets_return ? 0 : 1;
+  });
+  for (std::size_t i = 0; i < syncs.size(); ++i) {
+    const Combination* best = nullptr;
+    for (std::size_t j = 0; j < all.size(); ++j) {
+      const std::size_t first = (i + turn) % overlays.size() * all.size() / overlays.size();
+      const Combination& one = wheel(all, first + j);
+      if (one.sync.entry != syncs[i]) continue;
+      if (!best || std::pair(used[one.overlay.entry], -unmet(one)) <
+                       std::pair(used[best->overlay.entry], -unmet(*best)))
+        best = &one;
+    }
+    deal(*best);
+  }
+  for (const Combination& one : all)
+    if (unmet(one) > 0) deal(one);
+  return dealt;
+}
+}  // namespace
+
+std::vector<Combination> in_the_gate(std::size_t turn) {
+  static std::mutex mutex;
+  static std::map<std::size_t, std::vector<Combination>> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = known.try_emplace(turn);
+  if (is_new) found->second = dealt_in_the_gate(turn);
+  return found->second;
+}
+
+std::vector<Combination> combinations_with(const Variant<OverlayEntry>& overlay, std::size_t turn) {
   using longhaul::testing::kStride;
-  const std::vector<Combination>& all = all_combinations_with(overlay);
   std::vector<Combination> some;
+  if (testing::kGate) {
+    for (const Combination& one : in_the_gate(turn))
+      if (one.overlay.name() == overlay.name()) some.push_back(one);
+    return some;
+  }
+  const std::vector<Combination>& all = all_combinations_with(overlay);
   std::size_t others = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool tried = all[i].sync.number == 0 ? is_tried(all[i]) : others++ % kStride == 0;

@@ -39,9 +39,9 @@ Variant<Entry> variant_named(const std::vector<Variant<Entry>>& variants, std::s
 }
 const std::vector<Variant<SyncEntry>>& sync_variants();
 const std::vector<Variant<OverlayEntry>>& overlay_variants();
-// Those that suites go through: all; under a sanitizer, many times slower, the defaults. In the
-// gate one in three of these: suites with another `turn` have others.
+// Those that suites go through: all; under a sanitizer, many times slower, the defaults.
 std::vector<Variant<OverlayEntry>> tried_overlays();
+// For suites over sockets: in the gate one in three of these; with another `turn` others.
 std::vector<Variant<OverlayEntry>> tried_overlays(std::size_t turn);
 const std::vector<Variant<TransferEntry>>& transfer_variants();
 const std::vector<Variant<CodecEntry>>& codec_variants();
@@ -74,7 +74,17 @@ const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
 // ones for all settings: what differs between them is little. Under a sanitizer (effort.h) each
 // strategy with one in kSanitized of its overlays, and a share of the strategies' other settings.
+// In the gate those of in_the_gate(turn) alone.
 inline constexpr std::size_t kShare = 3, kSanitized = 6;
-std::vector<Combination> combinations_with(const Variant<OverlayEntry>&);
+std::vector<Combination> combinations_with(const Variant<OverlayEntry>&, std::size_t turn = 0);
+// A suite's code paths are those of the parts, each of its own: what a strategy, an overlay, a
+// codec, a transfer, an outer optimiser does when it runs, loses a node, gets one back, or is
+// saved. So each suite meets each strategy once, with an overlay of which it has met few; each
+// overlay, codec, transfer and outer optimiser and error feedback at least once; and three of the
+// strategies' other settings. Each overlay is met with a strategy of its own rounds in which a lost
+// node may return. Suites with another `turn` have other pairs.
+std::vector<Combination> in_the_gate(std::size_t turn);
+// What a combination is one of, as told above, its strategy apart.
+std::vector<std::string> paths_of(const Combination&);
 
 }  // namespace longhaul::conformance

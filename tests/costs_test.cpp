@@ -11,14 +11,12 @@
 namespace longhaul::conformance {
 namespace {
 
-using longhaul::testing::kStride;
-
 using namespace std::chrono_literals;
 
 struct Scenario {
   std::uint32_t n = 8;
   double mbps = 100, L = 0.050, step = 0.2;
-  std::uint64_t d = 10'000'000;
+  std::uint64_t d = kGate ? 4'000'000 : 10'000'000;
   std::uint32_t chunk = 256 * 1024;
 
   double B() const { return mbps * 125000; }
@@ -119,6 +117,7 @@ TEST(Costs, RoundsTakeTheTimeOfTheClosedForms) {
     for (const char* overlay :
          {"direct", "direct_sequential", "ring", "ring_sequential", "hub", "hub_sequential"}) {
       for (bool server_apart : {false, true}) {
+        if (kGate && server_apart != (s.n == 2)) continue;
         SCOPED_TRACE(std::string(overlay) + " of " + std::to_string(s.n) + ", " +
                      std::to_string(s.mbps) + " Mbit/s");
         EXPECT_WITHIN(0.01, first_round(s, {.overlay = overlay}, server_apart),
@@ -199,8 +198,9 @@ TEST(Costs, HierarchicalTakesTheTimeOfItsLeadersAndTwiceThatOfTheLan) {
        {std::pair(2u, 3u), std::pair(3u, 3u), std::pair(4u, 2u), std::pair(4u, 1u)})
     for (const double lan_mbps : {100.0, 1000.0}) {
       if (kStride > 1 && (sites == 4 || lan_mbps > 100)) continue;
+      if (kGate && sites == 2) continue;
       SCOPED_TRACE(std::to_string(sites) + " sites of " + std::to_string(nodes));
-      const Scenario s{.n = sites * nodes};
+      const Scenario s{.n = sites * nodes, .d = kGate ? 2'000'000 : 10'000'000};
       const double P = sites, m = nodes, T = s.T(), L = s.L, t = T / 400;
       const double lan = (m - 1) / m * s.S() / (lan_mbps * 125000);  // one way
       const auto round = [&, nodes = nodes](const char* between, const char* phases) {
@@ -222,7 +222,8 @@ TEST(Costs, HierarchicalTakesTheTimeOfItsLeadersAndTwiceThatOfTheLan) {
 TEST(Costs, TsEngineDoublesInEveryStep) {
   for (const std::uint32_t n : {2u, 4u, 8u, 16u}) {
     for (const bool apart : {false, true}) {
-      const Scenario s{.n = apart ? n - 1 : n, .L = 0.02};
+      if (kGate && (n > 8 || apart != (n == 4))) continue;
+      const Scenario s{.n = apart ? n - 1 : n, .L = 0.02, .d = 10'000'000};
       JobSpec spec = spec_of(s, {.overlay = "tsengine"}, apart, 1);
       spec.parts.overlay.settings = {{"buckets", {std::int64_t{1}}}};
       const double k = std::ceil(std::log2(double(n)));
@@ -236,15 +237,17 @@ TEST(Costs, TsEngineDoublesInEveryStep) {
 
 // 8 sites, 100 Mbit/s, 50 ms, 40 MB, 0.2 s a step: seconds per step of rounds in a row.
 TEST(Costs, TheHeadlineScenarioTakesItsTime) {
-  const Scenario s;
+  const Scenario s{.d = 10'000'000, .chunk = (kGate ? 1024 : 256) * 1024};
   EXPECT_WITHIN(0.05, step_time(s, {.overlay = "direct_sequential"}), 5.90);
   EXPECT_WITHIN(0.05, step_time(s, {.overlay = "ring_sequential"}), 6.50);
   EXPECT_WITHIN(0.05, step_time(s, {.overlay = "hub_sequential"}, true), 51.5);
-  EXPECT_WITHIN(0.05, step_time(s, {.codec = "fp16"}), 3.10);
+  if (!kGate) EXPECT_WITHIN(0.05, step_time(s, {.codec = "fp16"}), 3.10);
   EXPECT_WITHIN(0.05, step_time(s, {.codec = "int8"}), 1.72);
   EXPECT_WITHIN(0.05, step_time(s, {.sync = "fedavg", .steps = 10}), 0.770);
-  EXPECT_WITHIN(0.05, step_time(s, {.sync = "fedavg", .steps = 100}), 0.257);
-  EXPECT_WITHIN(0.05, step_time(s, {.sync = "diloco", .steps = 500}), 0.211);
+  if (!kGate) {
+    EXPECT_WITHIN(0.05, step_time(s, {.sync = "fedavg", .steps = 100}), 0.257);
+    EXPECT_WITHIN(0.05, step_time(s, {.sync = "diloco", .steps = 500}), 0.211);
+  }
   const Parts tenths{.sync = "streaming_diloco",
                      .steps = 50,
                      .settings = {{"fragments", {std::int64_t{10}}}, {"delay", {std::int64_t{4}}}}};
@@ -293,7 +296,7 @@ TEST(Costs, HubSendsOneVectorUpAndOneDown) {
 // Messages of k chunks stand for k messages. The vector takes as long; but whoever is served in
 // turns waits for longer turns, up to k - 1 chunks of each of the n workers.
 TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
-  const Scenario s;
+  const Scenario s{.n = kGate ? 3u : 8u};
   const double t = s.t();
   for (const Variant<OverlayEntry>& overlay : tried_overlays()) {
     const std::string_view kind = overlay.entry->name;
@@ -306,7 +309,7 @@ TEST(Costs, RunsOfChunksTakeTheTimeOfTheirChunks) {
       spec.chunk_run = k;
       double most = in_turns ? s.n * (k - 1) * t : 0.001 * chunks;
       // Buckets are runs of whole messages: of fewer, longer ones they are less alike.
-      if (kind == "tsengine") most = 0.05 * chunks;
+      if (kind == "tsengine") most = (kGate ? 0.07 : 0.05) * chunks;
       EXPECT_NEAR(time_of(spec), chunks, most);
     }
   }

@@ -56,7 +56,7 @@ void expect_an_end_after_two_losses(const std::string& sync, std::uint64_t seeds
 }
 
 TEST(Gossip, AdpsgdEndsWithAnyDelaysAndTwoLosses) {
-  expect_an_end_after_two_losses("adpsgd", 1000);
+  expect_an_end_after_two_losses("adpsgd", kGate ? 400 : 1000);
 }
 TEST(Gossip, DpsgdEndsWithAnyDelaysAndTwoLosses) { expect_an_end_after_two_losses("dpsgd", 300); }
 TEST(Gossip, ElasticShadowSyncEndsWithAnyDelaysAndTwoLosses) {

@@ -2,6 +2,7 @@
 // business.
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/sim/testing/small_job.h"
@@ -16,8 +17,8 @@ using sim::testing::RunningJob;
 using sim::testing::SmallJob;
 
 constexpr std::uint32_t kWorkers = 6;
-constexpr std::uint64_t kLength = 50'000;
-constexpr Round kRounds = 8;
+constexpr std::uint64_t kLength = testing::kGate ? 12'000 : 50'000;
+constexpr Round kRounds = testing::kGate ? 5 : 8;
 
 Settings settings_of(std::string name, std::string kind) {
   return {std::move(name), "test.toml", 0, {{"kind", {std::move(kind)}}}};

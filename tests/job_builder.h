@@ -13,6 +13,8 @@
 
 namespace longhaul::conformance {
 
+using longhaul::testing::cases;
+using longhaul::testing::kGate;
 using longhaul::testing::kStride;
 
 // What only the simulator knows. Nothing that is put together below reads it.
@@ -38,8 +40,8 @@ struct JobSpec {
   std::uint32_t nodes = 1;     // > 1: workers at each site, of which there are workers / nodes
   bool server_apart = false;   // one more site, with a node that only serves
   bool witness = false;        // one more site, with a node that only votes
-  // 17 chunks: short ones, as tests are of what is done with chunks.
-  std::uint64_t size = 16 * 128 + 69;
+  // 17 chunks, in the gate 5: short ones, as tests are of what is done with chunks.
+  std::uint64_t size = (kGate ? 4 : 16) * 128 + 69;
   std::uint64_t buffers = 5;
   std::uint32_t chunk_bytes = 512;
   bool equal_samples = true;

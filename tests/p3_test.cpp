@@ -43,10 +43,11 @@ struct Queues final : sim::Watcher {
 // p3.md 3. The lower range is that of the part nearest to the input, with fifo that of the output.
 TEST(P3InTime, NoChunkLeavesWhileOneOfALowerPartWaits) {
   for (const char* order : {"shallow_first", "fifo"}) {
-    Job job(p3_spec("hub", order));
+    const JobSpec spec = p3_spec("hub", order);
+    Job job(spec);
     Queues queues;
     const bool is_fifo = order == std::string("fifo");
-    queues.lower_length = is_fifo ? kTop : 16 * 128 + 69 - 5 - kTop;
+    queues.lower_length = is_fifo ? kTop : spec.size - spec.buffers - kTop;
     job.world().watch(queues);
     const Status status = job.run();
     ASSERT_TRUE(status) << status.error().what;

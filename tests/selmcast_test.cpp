@@ -20,10 +20,10 @@ JobSpec multicast_spec(const std::string& variant) {
                .one_site_each = true,
                .size = 50'000,
                .buffers = 0,
-               .rounds = 40,
+               .rounds = kGate ? 20u : 40u,
                .phantom = true,
                .chunk_run = 1};
-  spec.chunk_bytes = 16 * 1024;
+  spec.chunk_bytes = (kGate ? 32 : 16) * 1024;
   Tables tables;
   for (std::uint32_t site = 0; site < kReceivers; ++site) {
     const auto rate = flow::bytes_per_second(site == 5 ? 4 : 40);
@@ -96,6 +96,7 @@ RoundCount rounds_of(const JobSpec& spec) {
 // selmcast.md invariant 10.
 TEST(SelmcastSsp, Inv10_NobodyIsFurtherAheadThanItMayBe) {
   for (const std::int64_t staleness : {0, 1, 4}) {
+    if (kGate && staleness == 1) continue;
     JobSpec spec = multicast_spec("selmcast_ssp");
     spec.parts.sync.settings.push_back({"staleness", {staleness}});
     const RoundCount rounds = rounds_of(spec);
@@ -138,6 +139,7 @@ TEST(Selmcast, Inv9_NoGapIsLongerThanTheRuleAllows) {
   for (const char* variant : {"selmcast", "selmcast_ssp"})
     for (const char* receivers : {"selmcast", "orpheus"})
       for (const std::int64_t k : {1, 3}) {
+        if (kGate && (k == 1) != (variant == std::string(receivers))) continue;
         SCOPED_TRACE(std::string(variant) + " " + receivers + " " + std::to_string(k));
         JobSpec spec = multicast_spec(variant);
         spec.parts.sync.settings.push_back({"receivers", {std::string(receivers)}});
@@ -187,7 +189,7 @@ TEST(Selmcast, PlansByWhatHasBeenMeasured) {
 // Receivers are withdrawn, and pairs that are overdue are served all the same.
 TEST(SelmcastSsp, Inv9_EveryPairIsServed) {
   JobSpec spec = multicast_spec("selmcast_ssp");
-  spec.rounds = 60;
+  spec.rounds = kGate ? 30 : 60;
   Job job(spec);
   const Status status = job.run();
   ASSERT_TRUE(status) << status.error().what;
@@ -196,7 +198,8 @@ TEST(SelmcastSsp, Inv9_EveryPairIsServed) {
     for (Rank to = 0; to < kReceivers; ++to)
       if (from != to) {
         // Of some 60 rounds of each, one in five at least, beside what is cancelled.
-        EXPECT_GT(double(job.witness().bytes(from, to)), 6 * model) << from << " " << to;
+        EXPECT_GT(double(job.witness().bytes(from, to)), double(spec.rounds) / 10 * model)
+            << from << " " << to;
       }
 }
 

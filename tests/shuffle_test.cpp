@@ -24,6 +24,7 @@ JobSpec shuffled(const std::string& schedule, const std::string& overlay, std::u
 TEST(Shuffle, Inv9_AWorkerSendsTwoVectorsLessItsShareInItsGroup) {
   for (const char* overlay : {"direct", "ring"}) {
     for (const auto& [workers, b] : {std::pair{16u, 4u}, {9u, 3u}, {4u, 2u}}) {
+      if (kGate && workers == 16) continue;
       SCOPED_TRACE(std::string(overlay) + " of " + std::to_string(workers));
       const auto bytes_in = [&, workers = workers](Round rounds) {
         JobSpec spec = shuffled("grid", overlay, workers);
@@ -51,7 +52,10 @@ TEST(Shuffle, Inv9_AWorkerSendsTwoVectorsLessItsShareInItsGroup) {
 // Invariant 12: workers that are alike stay as one of them alone.
 TEST(Shuffle, Inv12_EqualModelsComeBackBitForBit) {
   for (const char* overlay : {"direct", "hub"}) {
+    bool is_left_out = std::string(overlay) == "hub";
     for (const char* schedule : {"grid", "radix", "random", "topology"}) {
+      is_left_out = !is_left_out;
+      if (kGate && is_left_out) continue;  // by turns
       SCOPED_TRACE(std::string(schedule) + " over " + overlay);
       JobSpec spec = shuffled(schedule, overlay, 7);
       spec.target = 3.7f;
@@ -107,6 +111,8 @@ TEST(Shuffle, Inv2_WithTheCorrectionALossyCodecKeepsTheMeanOfAllModels) {
   for (const char* overlay : {"direct", "hub", "ring"}) {
     for (const char* codec : {"int8", "fp16", "bf16"}) {
       if (std::string(overlay) == "ring" && std::string(codec) == "int8") continue;  // refused
+      if (kGate && std::string(codec) == (std::string(overlay) == "hub" ? "fp16" : "bf16"))
+        continue;
       SCOPED_TRACE(std::string(codec) + " over " + overlay);
       EXPECT_LT(drift_with(codec, overlay, true), 2e-5);
       EXPECT_GT(drift_with(codec, overlay, false), 1e-4);
@@ -188,7 +194,7 @@ JobSpec sensing(bool sense, std::uint64_t factor, Time stretch, bool for_good) {
   spec.parts.sync.settings.push_back({"sense", {sense}});
   spec.one_site_each = false;
   spec.nodes = 3;
-  spec.rounds = 120;
+  spec.rounds = kGate ? 40 : 120;
   spec.wrap = [members = members_of(spec), factor, stretch,
                for_good](std::unique_ptr<sim::Network> network) {
     return std::make_unique<SlowingNetwork>(std::move(network), members, factor, stretch, for_good);
@@ -198,7 +204,7 @@ JobSpec sensing(bool sense, std::uint64_t factor, Time stretch, bool for_good) {
 
 TEST(Shuffle, ASiteThatHasBecomeSlowKeepsOutOfMostExchangesBetweenSites) {
   const auto run_for = [](bool sense) {
-    JobSpec spec = sensing(sense, 20, 10s, true);
+    JobSpec spec = sensing(sense, 20, kGate ? 3s : 10s, true);
     spec.phantom = true;
     spec.buffers = 0;
     spec.size = 100'000;
@@ -210,7 +216,7 @@ TEST(Shuffle, ASiteThatHasBecomeSlowKeepsOutOfMostExchangesBetweenSites) {
     return seconds(job.world().now());
   };
   const double without = run_for(false), with = run_for(true);
-  EXPECT_GT(without, 15) << "it is slow for some time";
+  EXPECT_GT(without, kGate ? 5 : 15) << "it is slow for some time";
   EXPECT_LT(with, 0.8 * without);
 }
 
@@ -224,7 +230,7 @@ TEST(Shuffle, SensingRunsEndWithTwoLosses) {
     Random random(seed, {});
     const Rank first = seed % 2 == 0 ? 0 : Rank(random.below(12));
     const Rank second = Rank((first + 1 + random.below(11)) % 12);
-    const std::uint64_t at = random.below(15'000);
+    const std::uint64_t at = random.below(kGate ? 5'000 : 15'000);
     spec.faults = {
         {.kind = sim::Fault::Kind::crash, .rank = first, .at_event = at},
         {.kind = sim::Fault::Kind::crash, .rank = second, .at_event = at + random.below(500)}};

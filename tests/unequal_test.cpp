@@ -12,11 +12,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr double kFast = kGate ? 0.12 : 0.04;
+
 // Workers on access links of their own, around a server whose port is no limit.
 struct Star {
   std::string sync = "nbsync";
   std::vector<Setting> settings = {};
-  std::vector<double> step_s = {0.04, 0.04, 0.04, 0.04, 6, 6};
+  std::vector<double> step_s = {kFast, kFast, kFast, kFast, 6, 6};
   double transfer_s = 5.415;  // of the vector, each way
   Time delay = 0ms;
   double jitter = 0;
@@ -116,7 +118,7 @@ TEST(NBSyncJob, Inv10_AWindowIsAWholeNumberOfTheSlowestSteps) {
 }
 
 TEST(NBSyncJob, Inv6_ASlowNetworkCostsNoSteps) {
-  const double fast = step_rate({.transfer_s = 0.5, .rounds = 20});
+  const double fast = step_rate({.transfer_s = 0.5, .rounds = kGate ? 12u : 20u});
   const double slow = step_rate({.transfer_s = 50, .rounds = 8});
   EXPECT_NEAR(slow, fast, 0.01 * fast);
 }
@@ -124,10 +126,13 @@ TEST(NBSyncJob, Inv6_ASlowNetworkCostsNoSteps) {
 // Steps of all over those of ESync without a margin: 1 + T_sync / c_s.
 TEST(NBSyncJob, StepsOverThoseOfESyncFollowTheFormula) {
   for (const double times : {0.5, 1.0, 3.0, 10.0}) {
+    if (kGate && (times == 1.0 || times == 3.0)) continue;
     const double transfer = times * 6 / 2;
-    const double ours = step_rate({.transfer_s = transfer, .rounds = 16});
-    const double esync = step_rate(
-        {.sync = "esync", .settings = {{"margin_s", {0.0}}}, .transfer_s = transfer, .rounds = 16});
+    const double ours = step_rate({.transfer_s = transfer, .rounds = kGate ? 10u : 16u});
+    const double esync = step_rate({.sync = "esync",
+                                    .settings = {{"margin_s", {0.0}}},
+                                    .transfer_s = transfer,
+                                    .rounds = kGate ? 10u : 16u});
     EXPECT_NEAR(ours / esync, 1 + times, 0.1 * (1 + times)) << times;
   }
 }
@@ -136,7 +141,9 @@ TEST(NBSyncJob, StepsOverThoseOfESyncFollowTheFormula) {
 // knows of the drift but by its own steps.
 TEST(NBSyncJob, WorkersComputeWhileStepTimesDrift) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
-    const Star star{.drift = {.deviation = 0.2, .every_s = 10}, .rounds = 40, .seed = seed};
+    if (seed > cases(3)) continue;
+    const Star star{
+        .drift = {.deviation = 0.2, .every_s = 10}, .rounds = kGate ? 25u : 40u, .seed = seed};
     Job job(unequal_spec(star));
     Rounds rounds;
     job.world().watch(rounds);
@@ -186,14 +193,14 @@ void expect_weak_dependency(const Star& star) {
 }
 
 TEST(NBSyncJob, Inv5_StalenessIsOneWindowAndNoStepIsCountedTwice) {
-  for (std::uint64_t seed = 1; seed <= 1000 / kStride; ++seed) {
+  for (std::uint64_t seed = 1; seed <= (kGate ? 4 : 1000 / kStride); ++seed) {
     expect_weak_dependency(any_star(seed));
     if (::testing::Test::HasFailure()) return;
   }
 }
 
 TEST(NBSyncJob, Inv5_AlsoWhileStepTimesDrift) {
-  for (std::uint64_t seed = 1; seed <= 1000 / kStride; ++seed) {
+  for (std::uint64_t seed = 1; seed <= (kGate ? 4 : 1000 / kStride); ++seed) {
     Star star = any_star(seed);
     star.drift = {.deviation = 0.5, .every_s = 0.5, .bound = 8};
     expect_weak_dependency(star);

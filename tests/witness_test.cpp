@@ -10,7 +10,11 @@ namespace {
 using namespace std::chrono_literals;
 
 JobSpec two_and_a_witness(const Combination& parts) {
-  JobSpec spec{.parts = parts, .workers = 2, .one_site_each = true, .witness = true, .rounds = 8};
+  JobSpec spec{.parts = parts,
+               .workers = 2,
+               .one_site_each = true,
+               .witness = true,
+               .rounds = kGate ? 4u : 8u};
   spec.world.detect = 20ms;
   return spec;
 }
@@ -21,7 +25,8 @@ std::vector<JobSpec> one_of_each_strategy() {
   const auto overlays = tried_overlays();
   std::map<std::string, std::vector<Combination>> of;
   for (const auto& overlay : overlays)
-    for (const Combination& one : all_combinations_with(overlay))
+    for (const Combination& one :
+         kGate ? combinations_with(overlay) : all_combinations_with(overlay))
       of[std::string(one.sync.entry->name)].push_back(one);
   std::size_t turn = 0;
   for (const auto& [name, combinations] : of) {
