@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from cli_test import LONGHAUL, PATIENCE_S
+from effort import GATE, nightly
 
 JOB = """\
 stop = {max_rounds = 6, target_accuracy = 0.4}
@@ -143,6 +144,7 @@ class Compare(unittest.TestCase):
         self.assertIn("steps=3 is first", verdict)
         self.assertFalse((self.folder / "c/fedavg-steps=3/job.toml").exists())
 
+    @nightly
     def test_several_seeds_tie_or_name_a_winner(self):
         (self.folder / "job.toml").write_text(SEEDS)
         delays = ("--sync", "fedavg", "--seeds", 3, "--sweep")
@@ -168,6 +170,8 @@ class Compare(unittest.TestCase):
 
     def test_runs_are_those_of_simulate(self):
         # compare copies its process for each run; a run by itself has the same bits and events.
+        if GATE:
+            (self.folder / "job.toml").write_text(PHANTOM)
         self.compare("--sync", "fedavg,diloco", "--jobs", 2, "--out", "c")
         for sync in ("fedavg", "diloco"):
             self.longhaul("simulate", "job.toml", "--set", f"sync.kind={sync}", "--quiet", "--out",
