@@ -397,7 +397,7 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
       std::vector<Setting> settings = with(1);
       if (every > 0)
         for (const Setting& one : strides(every)) settings.push_back(one);
-      ConvexJob chain("gadmm", forms, settings, 80);
+      ConvexJob chain("gadmm", forms, settings, kGate ? 50 : 80);
       std::uint64_t events = 0;
       chain.job.after_event = [&] {
         if (++events == moment) chain.job.crash(dead);

@@ -26,12 +26,13 @@ std::vector<Setting> ssp(std::vector<Setting> settings) {
   return settings;
 }
 
-// How many workers, and rounds until models are near the optimum.
+// How many workers, at what rate, and the rounds until models are near the optimum.
 std::vector<std::uint32_t> worker_counts() {
   if (longhaul::testing::kGate) return {1, 3};
   return {1, 2, 5};
 }
-constexpr Round kRoundsToOptimum = longhaul::testing::kGate ? 23 : 100;
+constexpr Round kRoundsToOptimum = longhaul::testing::kGate ? 12 : 100;
+constexpr float kRateToOptimum = longhaul::testing::kGate ? 0.2f : 0.1f;
 
 TestJob::Config selmcast_job(std::uint32_t n, std::vector<Setting> settings, Round rounds) {
   return {.sync = "selmcast",
@@ -157,7 +158,9 @@ TEST(Selmcast, Inv12_WithoutStepsAllMeetWithinTheSpanOfTheStart) {
 TEST(Selmcast, EachEndsNearTheOptimumWithOneModel) {
   for (const char* receivers : {"selmcast", "orpheus", "all", "optimal"})
     for (const std::uint32_t n : worker_counts()) {
-      TestJob job(selmcast_job(n, sent_to(receivers), kRoundsToOptimum));
+      TestJob::Config config = selmcast_job(n, sent_to(receivers), kRoundsToOptimum);
+      for (auto& learner : config.learners) learner.rate = kRateToOptimum;
+      TestJob job(config);
       job.run();
       ASSERT_EQ(job.finished.size(), n);
       EXPECT_TRUE(job.failures.empty());
@@ -197,6 +200,7 @@ TEST(Selmcast, WithStalenessEachEndsNearTheOptimumWithOneModel) {
   for (const char* receivers : {"selmcast", "orpheus", "all"})
     for (const std::uint32_t n : worker_counts()) {
       TestJob::Config config = selmcast_job(n, ssp(sent_to(receivers)), kRoundsToOptimum);
+      for (auto& learner : config.learners) learner.rate = kRateToOptimum;
       config.takes = [](Rank rank) { return int(3 * rank); };
       TestJob job(config);
       job.run();

@@ -115,8 +115,10 @@ TestJob::Config adopting_job(const char* spread, Round clocks) {
 }
 
 TEST(Sfb, IsTheSameAfterSavingAndLoading) {
-  for (const char* spread : {"full", "tree"})
+  for (const char* spread : {"full", "tree"}) {
+    if (longhaul::testing::kGate && spread == std::string("full")) continue;  // below, in others
     EXPECT_EQ(testing::changed_by_saving(sfb_job(3, factors_by(spread), 4)), "");
+  }
   EXPECT_EQ(testing::changed_by_saving(sfb_job(3, testing::wait_free(factors_by("tree")), 4, true)),
             "");
   EXPECT_EQ(testing::changed_by_saving(adopting_job("full", 6)), "");

@@ -79,7 +79,7 @@ std::uint32_t rounds_until_heard(const Rounds& rounds, std::uint32_t n, Round fi
 // Invariant 1.
 TEST(Schedule, Inv1_EveryRoundIsAPartition) {
   for (const char* kind : {"published", "grid", "radix", "random", "topology"})
-    for (std::uint32_t n = 1; n <= 40; n += (longhaul::testing::kGate ? 4 : 1) + n / 12)
+    for (std::uint32_t n = 1; n <= 40; n += (longhaul::testing::kGate ? 6 : 1) + n / 12)
       for (std::uint32_t b = 0; b <= n; b += 1 + b / 2)
         for (Round k = 0; k < 7; ++k) {
           const Schedule schedule{kind, b, b % 3};
