@@ -8,7 +8,7 @@ import unittest
 from importlib import machinery, util
 from unittest import mock
 
-from scripts_case import ROOT, ScriptCase
+from scripts_case import ROOT, ScriptCase, nightly
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
@@ -315,6 +315,7 @@ class Runs(ScriptCase):
         self.assertIn("5 mutants: 3 killed, 2 survived, 0 did not compile, 0 s", output)
         self.assertNotIn("killed  ", output)
 
+    @nightly
     def test_what_does_not_compile_is_not_counted(self):
         self.write("longhaul/toy/toy.cpp", CODE + "int* at(int* p, int x) { return x + p; }\n")
         path = "longhaul/toy/toy.cpp"
@@ -322,6 +323,7 @@ class Runs(ScriptCase):
         self.assertRegex(first, rf"did not compile  {path}:6: swapped \+ -")
         self.assertRegex(first, r"\n5 mutants: 3 killed, 2 survived, 1 did not compile, \d+ s\n$")
 
+    @nightly
     def test_with_googletest_only_tests_that_call_a_function_run(self):
         self.write("CMakeLists.txt", CMAKE.replace("function(longhaul", "find_package(GTest)\n"
                    "function(longhaul").replace("endfunction", "  target_link_libraries("
@@ -343,6 +345,7 @@ TEST(Other, Fails) { EXPECT_EQ(main_part(9), 3); }
         self.assertIn("fails without any mutant: longhaul_toy_test --gtest_filter='Other.Fails'",
                       output)
 
+    @nightly
     def test_tests_that_fail_unmutated_judge_nothing(self):
         self.write("longhaul/toy/toy_test.cpp", TEST.replace("== 6", "== 7"))
         output = self.run_mutants(1, "--sample", "1", "longhaul/toy/toy.cpp")

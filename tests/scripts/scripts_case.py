@@ -2,10 +2,13 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
+from effort import GATE, nightly
 
 
 class ScriptCase(unittest.TestCase):
