@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from cli_test import LONGHAUL, PATIENCE_S
+from effort import GATE, nightly
 
 JOB = """\
 stop = {max_rounds = 6, target_accuracy = 0.4}
@@ -143,6 +144,7 @@ class Compare(unittest.TestCase):
         self.assertIn("steps=3 is first", verdict)
         self.assertFalse((self.folder / "c/fedavg-steps=3/job.toml").exists())
 
+    @nightly
     def test_several_seeds_tie_or_name_a_winner(self):
         (self.folder / "job.toml").write_text(SEEDS)
         delays = ("--sync", "fedavg", "--seeds", 3, "--sweep")
@@ -168,6 +170,8 @@ class Compare(unittest.TestCase):
 
     def test_runs_are_those_of_simulate(self):
         # compare copies its process for each run; a run by itself has the same bits and events.
+        if GATE:
+            (self.folder / "job.toml").write_text(PHANTOM)
         self.compare("--sync", "fedavg,diloco", "--jobs", 2, "--out", "c")
         for sync in ("fedavg", "diloco"):
             self.longhaul("simulate", "job.toml", "--set", f"sync.kind={sync}", "--quiet", "--out",
@@ -181,11 +185,12 @@ class Compare(unittest.TestCase):
     def test_equal_budget_and_all_kinds(self):
         (self.folder / "job.toml").write_text(PHANTOM)
         args = ("--sync", "all", "--overlay", "direct", "--out", "c")
-        result = self.compare(*args, "--jobs", 2, "--hours", 0.0005)
+        hours = 0.0001 if GATE else 0.0005
+        result = self.compare(*args, "--jobs", 2, "--hours", hours)
         reasons = {run["sync"]: run["stop_reason"] for run in result["runs"]}
         self.assertEqual((reasons["bsp"], reasons["fedavg"]), ("max_hours", "max_hours"))
         self.assertIn("asp-direct", [s["label"] for s in result["skipped"]])
-        text = self.longhaul("compare", "job.toml", *args, "--hours", 0.0005, "--quiet",
+        text = self.longhaul("compare", "job.toml", *args, "--hours", hours, "--quiet",
                              "--resume").stdout
         self.assertIn("[sync] steps: not for bsp", text)
         self.assertIn("Left out", text)

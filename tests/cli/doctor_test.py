@@ -10,6 +10,7 @@ import unittest
 
 import launch_test
 from cli_test import PATIENCE_S
+from effort import light, nightly
 from ports import free_addresses
 
 QUICK = ["--seconds", "0.3", "--mbytes", "5", "--datagrams", "40"]
@@ -59,7 +60,7 @@ class Loopback(Case):
         self.run_ok("doctor", "job.toml", *QUICK, "--write-wan", "wan.toml", "--force")
         written = (self.folder / "wan.toml").read_text()
         self.assertEqual(written.count("\n[[wan.link]]\n"), 6)
-        self.write(launch_test.job_of(launch_test.SITES) + written, "measured.toml")
+        self.write(light(launch_test.job_of(launch_test.SITES)) + written, "measured.toml")
         done = self.run_ok("simulate", "measured.toml", "--quiet", "--json", "--set",
                            "stop.max_rounds=2")
         self.assertGreater(json.loads(done.stdout)["time_s"], 0)
@@ -91,6 +92,7 @@ class Loopback(Case):
         self.assertIn("tokyo (127.0.0.1:", said)
         self.assertIn("did not connect within 2 s", said)
 
+    @nightly
     def test_another_job_is_refused_with_the_reason(self):
         addresses = free_addresses(3)
         others = [self.site("lima", addresses, "--patience", "20"),

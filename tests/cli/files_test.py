@@ -14,6 +14,7 @@ import zipfile
 
 import launch_test
 from cli_test import PATIENCE_S
+from effort import GATE, chosen, light, nightly
 from launch_test import PACED, SITES, job_of
 from ports import free_addresses, free_ports
 
@@ -33,6 +34,7 @@ class Models(Case):
     def evaluated(self, run="runs/small"):
         return json.loads(self.run_ok("evaluate", run, "--json").stdout)
 
+    @nightly
     def test_a_target_is_reached_by_the_model_that_is_saved(self):
         # The run goes on for 12 rounds after the target, and ends with a worse model.
         sets = ["--set", "stop.target_accuracy=0.51", "--set", "report.every_rounds=1",
@@ -41,12 +43,14 @@ class Models(Case):
         summary = self.summary()
         self.assertIsNotNone(summary["time_to_target_s"])
         self.assertLess(summary["final_accuracy"], 0.51)
-        self.assertGreaterEqual(self.evaluated()["accuracy"], 0.51)
+        accuracy = self.evaluated()["accuracy"]
+        self.assertGreaterEqual(accuracy, 0.51)
         self.assertEqual(summary["model_is"], "best")
-        self.assertAlmostEqual(summary["best_accuracy"], self.evaluated()["accuracy"])
+        self.assertAlmostEqual(summary["best_accuracy"], accuracy)
         for name in ("best.pt", "last.pt", "model.pt"):
             self.assertTrue((self.folder / "runs/small" / name).exists(), name)
 
+    @nightly
     def test_a_final_model_above_the_target_has_reached_it(self):
         self.run_ok("simulate", "job.toml", "--quiet", "--set", "stop.target_accuracy=0.9",
                     "--set", "report.every_rounds=1000", code=0)
@@ -56,6 +60,7 @@ class Models(Case):
         events = (self.folder / "runs/small/metrics.jsonl").read_text().splitlines()
         self.assertEqual(json.loads(events[-1])["kind"], "score")
 
+    @nightly
     def test_esync_is_scored_by_the_samples_that_it_uses(self):
         self.write(job_of(SITES).replace("every_rounds = 10\n", ""))
         self.run_ok("simulate", "job.toml", "--quiet", "--set", "sync.kind=esync", "--set",
@@ -67,7 +72,7 @@ class Models(Case):
         self.assertAlmostEqual(scores / (steps * 8 / 400), 1, delta=0.5)
 
     def test_there_is_a_model_after_ctrl_c_and_checkpoints_can_be_exported(self):
-        for command in (["simulate"], ["launch", *PACED]):
+        for command in chosen((["simulate"], ["launch", *PACED]), 0):
             with self.subTest(command=command):
                 shutil.rmtree(self.folder / "runs", ignore_errors=True)
                 process = self.start(command[0], "job.toml", *command[1:], *FOREVER)
@@ -75,7 +80,8 @@ class Models(Case):
                 self.until_file(process, folder + "/checkpoints")
                 process.send_signal(signal.SIGINT)
                 self.assertEqual(self.end(process)[0], 130)
-                self.assertGreater(self.evaluated()["accuracy"], 0.5)
+                if not GATE:
+                    self.assertGreater(self.evaluated()["accuracy"], 0.5)
                 text = self.run_ok("export", folder).stdout
                 self.assertIn("exported.pt", text)
                 shutil.copy(self.folder / folder / "exported.pt", self.folder / folder / "model.pt")
@@ -85,6 +91,7 @@ class Models(Case):
                     self.assertEqual(exported["params_hash"], self.summary(folder)["params_hash"])
 
     def test_export_says_what_is_wrong(self):
+        self.write(light(job_of(SITES)))
         self.bad("export", "nowhere", names=["nowhere: no such checkpoint"])
         self.run_ok("simulate", "job.toml", "--quiet", "--set", "job.checkpoint_every=0")
         self.bad("export", "runs/small", names=["no checkpoint in runs/small/checkpoints"])
@@ -95,6 +102,7 @@ class Models(Case):
         file.write_bytes(data)
         self.bad("export", file, names=["checksum"])
 
+    @nightly
     def test_metrics_can_be_read_while_the_run_goes_on(self):
         launch = self.start("launch", "job.toml", *FOREVER, *PACED)
         self.until_file(launch, "runs/small/tokyo/metrics.jsonl")
@@ -106,6 +114,7 @@ class Models(Case):
         launch.kill()
 
     def test_so_many_checkpoints_are_kept(self):
+        self.write(light(job_of(SITES)))
         self.run_ok("simulate", "job.toml", "--quiet", "--checkpoint-every", "5", "--set",
                     "job.keep_checkpoints=4")
         kept = sorted(path.name for path in (self.folder / "runs/small/checkpoints").iterdir())
@@ -137,6 +146,7 @@ class FullDisk(Case):
             self.assertLess(time.monotonic(), end, self.said(process))
             time.sleep(0.02)
 
+    @nightly
     def test_a_site_whose_disk_is_full_goes_on(self):
         launch = self.start("launch", "job.toml", *PACED, *FOREVER)
         self.until_checkpoints(launch, SITES)
@@ -165,7 +175,8 @@ class FullDisk(Case):
         self.until(process, "no checkpoint of round ")  # one was perhaps being written
         checkpoints = self.folder / "runs/small/checkpoints"
         newest = max(checkpoints.glob("*.checkpoint"), default=None)
-        self.until_rounds_more(process, 300)  # of some checkpoints, which cannot be written
+        # Of some checkpoints, which cannot be written.
+        self.until_rounds_more(process, 50 if GATE else 300)
         self.assertEqual(max(checkpoints.glob("*.checkpoint"), default=None), newest)
         self.make_room(process.pid)
         self.until(process, "a checkpoint is written again")
@@ -175,6 +186,7 @@ class FullDisk(Case):
         self.assertEqual(rounds, list(range(rounds[-1] + 1)))
         self.assertEqual(list((self.folder / "runs").rglob("*.tmp")), [])
 
+    @nightly
     def test_a_model_that_cannot_be_kept_is_an_error_with_its_remedy(self):
         process = self.start("simulate", "job.toml", *FOREVER)
         self.until_file(process, "runs/small/best.pt")
@@ -188,7 +200,8 @@ class FullDisk(Case):
 
 class Folders(launch_test.Case):
     def test_two_programs_in_one_folder_are_refused(self):
-        for command in (["simulate"], ["launch", *PACED]):
+        self.write(light(job_of(SITES)))
+        for command in chosen((["simulate"], ["launch", *PACED]), 0):
             with self.subTest(command=command):
                 shutil.rmtree(self.folder / "runs", ignore_errors=True)
                 first = self.start(command[0], "job.toml", *command[1:], *FOREVER)
@@ -205,6 +218,7 @@ class Folders(launch_test.Case):
         # The kernel has freed the lock of a killed one.
         self.run_ok("simulate", "job.toml", "--force", "--quiet", "--set", "stop.max_rounds=3")
 
+    @nightly
     def test_processes_of_a_launcher_have_folders_of_their_own(self):
         base = free_ports(len(SITES))[0]
         ranks = [self.start("site", "job.toml", "--out", "runs/mp", "--base-port", base, env={
@@ -217,7 +231,7 @@ class Folders(launch_test.Case):
         (self.folder / "jobs").mkdir()
         (self.folder / "jobs/mbps.csv").write_text(
             "src,tokyo,lima,oslo\ntokyo,,8,9\nlima,8,,7\noslo,9,7,\n")
-        self.write(job_of(SITES) + '[wan]\nmbps_csv = "mbps.csv"\n', "jobs/job.toml")
+        self.write(light(job_of(SITES)) + '[wan]\nmbps_csv = "mbps.csv"\n', "jobs/job.toml")
         first = self.run_ok("simulate", "jobs/job.toml", "--quiet", "--json").stdout
         again = self.run_ok("simulate", "runs/job/job.toml" if (
             self.folder / "runs/job").exists() else "runs/small/job.toml", "--quiet", "--json",
@@ -227,12 +241,13 @@ class Folders(launch_test.Case):
 
 class Identity(launch_test.Case):
     def test_the_file_and_the_name_are_no_part_of_the_job(self):
-        self.write(job_of(SITES).replace('name = "small"\n', ""), "one.toml")
-        self.write(job_of(SITES).replace('name = "small"\n', ""), "two.toml")
+        for name in ("one.toml", "two.toml"):
+            self.write(light(job_of(SITES)).replace('name = "small"\n', ""), name)
         hashes = {json.loads(self.run_ok("simulate", name, "--quiet", "--json").stdout)["job_hash"]
                   for name in ("one.toml", "two.toml")}
         self.assertEqual(len(hashes), 1)
 
+    @nightly
     def test_jobs_that_differ_name_the_key_and_both_values(self):
         addresses = free_addresses(3)
         first = self.start("site", "job.toml", "--site", "tokyo", "--addresses", addresses,
@@ -245,6 +260,7 @@ class Identity(launch_test.Case):
         self.until(other, "[sync] steps differs: here 3")
         other.kill()
 
+    @nightly
     def test_a_site_behind_nat_listens_elsewhere(self):
         inner, = free_ports(1)
         proxy = launch_test.Proxy(inner, launch_test.Cuts(0, 0))
@@ -295,12 +311,14 @@ class Words(launch_test.Case):
 
     def test_exit_codes(self):
         below = ["--quiet", "--force", "--set", "stop.target_accuracy=1"]
-        self.run_ok("simulate", "job.toml", *below)
+        light_job = self.write(light(job_of(SITES)), "light.toml")
+        self.run_ok("simulate", light_job, *below)
         self.assertIsNone(self.summary()["time_to_target_s"])
-        self.run_ok("simulate", "job.toml", *below, "--require-target", code=1)
-        self.run_ok("simulate", "job.toml", *below, "--set", "stop.max_hours=0.0001")
-        self.run_ok("launch", "job.toml", *below)
-        self.run_ok("launch", "job.toml", *below, "--require-target", code=1)
+        self.run_ok("simulate", light_job, *below, "--require-target", code=1)
+        self.run_ok("simulate", light_job, *below, "--set", "stop.max_hours=0.0001")
+        if not GATE:
+            self.run_ok("launch", "job.toml", *below)
+            self.run_ok("launch", "job.toml", *below, "--require-target", code=1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 import shutil
 import unittest
 
+from effort import nightly
 from launch_test import SITES, Case
 from ports import free_addresses
 
@@ -61,6 +62,7 @@ class Keys(Case):
         shutil.copy(self.folder / "keys/tokyo.pem", self.folder / "keys/oslo.pem")
         self.bad(*site, "oslo", names=["keys/oslo.pem", "does not name oslo"])
 
+    @nightly
     def test_a_site_of_another_authority_is_refused_at_both_ends(self):
         for folder in ("keys", "others"):
             self.run_ok("keys", "init", folder)
@@ -77,7 +79,11 @@ class Keys(Case):
         self.assertIn("refuses the certificate of this site (lima)", said)
 
 
+HIDDEN = ("lima", "oslo")  # nobody can dial them
+
+
 class DialOut(Case):
+    @nightly
     def test_a_site_that_nobody_can_dial_trains_with_the_others(self):
         expected = self.simulated_hash("--out", "runs/simulated")
         nat = "lima"  # tokyo would dial it, and it oslo
@@ -93,14 +99,17 @@ class DialOut(Case):
             self.assertEqual(code, 0, text)
             self.assertEqual(self.summary(name)["params_hash"], expected)
 
+    def test_the_plan_says_who_relays(self):
+        words = [word for name in HIDDEN for word in ("--set", f"site.{name}.dial_out=true")]
+        plan = self.run_ok("explain", "job.toml", "--all", *words)
+        self.assertIn("lima to oslo: through tokyo, as neither can be dialled", plan.stdout)
+
+    @nightly
     def test_two_that_nobody_can_dial_reach_each_other_through_a_third(self):
-        hidden = ("lima", "oslo")
         expected = self.simulated_hash("--out", "runs/simulated")
         addresses = dict(zip(SITES, free_addresses(3).split(",")))
         words = ["--set", f"site.tokyo.address={addresses['tokyo']}"]
-        words += [word for name in hidden for word in ("--set", f"site.{name}.dial_out=true")]
-        plan = self.run_ok("explain", "job.toml", "--all", *words[2:])
-        self.assertIn("lima to oslo: through tokyo, as neither can be dialled", plan.stdout)
+        words += [word for name in HIDDEN for word in ("--set", f"site.{name}.dial_out=true")]
         sites = {name: self.start("site", "job.toml", "--site", name, "--out", name, *words)
                  for name in SITES}
         said = {}
@@ -108,7 +117,7 @@ class DialOut(Case):
             code, said[name] = self.end(site)
             self.assertEqual(code, 0, said[name])
             self.assertEqual(self.summary(name)["params_hash"], expected)
-        for name in hidden:
+        for name in HIDDEN:
             self.assertRegex(said[name], r"reaches rank \d \(\w+\) through rank \d \(tokyo\)")
         self.assertRegex(said["tokyo"], r"has relayed [\d.]+ MB between rank")
 

@@ -24,6 +24,7 @@ import unittest
 
 import cli_test
 from cli_test import LONGHAUL, PATIENCE_S
+from effort import GATE, nightly
 from ports import free_addresses, free_ports
 
 ALL = bool(os.environ.get("LONGHAUL_ALL"))
@@ -212,6 +213,8 @@ class Same(Case):
                             ("diloco", "direct", "fp32", 2), ("ds_sync", "direct", "fp32", 7),
                             ("selmcast", "direct", "fp16", 4), ("gadmm", "direct", "fp32", 4),
                             ("lag", "hub", "fp32", 3)]
+        if GATE:
+            combinations = [("fedavg", "hub", "int8", 3)]
         for sync, overlay, codec, count in combinations:
             names = ["tokyo", "lima", "oslo", "cairo", "quito", "perth", "turin"]
             self.write(job_of(names[:count]))
@@ -233,6 +236,7 @@ class Same(Case):
                 if ALL:
                     print(f"{sync} {overlay} {codec} {count} sites: {expected}", flush=True)
 
+    @nightly
     def test_gaia_in_lock_step_gives_the_bits_of_simulate(self):
         cases = [("direct", "fp16"), ("gaia_hubs", "fp32"), ("peer_hubs", "int8")]
         for exchange, codec in cases if ALL else cases[:1]:
@@ -246,6 +250,7 @@ class Same(Case):
                 self.says("launch", "job.toml", "--quiet", "--force", *sets)
                 self.assertEqual(self.summary()["params_hash"], expected)
 
+    @nightly
     def test_all_processes_of_a_launch_are_on_the_network_that_it_names(self):
         self.says("launch", "job.toml", "--quiet", "--wan", "lan")
         self.assertEqual(self.summary()["params_hash"],
@@ -253,6 +258,7 @@ class Same(Case):
         for folder in ("small", "small/tokyo", "small/oslo"):
             self.assertIn('preset = "lan"', (self.folder / f"runs/{folder}/job.toml").read_text())
 
+    @nightly
     def test_two_nodes_a_site_parallel_streams_and_a_server_give_the_same_bits(self):
         self.write(job_of(SITES).replace('name = "lima"', 'name = "lima"\nnodes = 2') +
                    '[roles]\nserver = "oslo"\n')
@@ -261,6 +267,7 @@ class Same(Case):
             "--set", "net.streams=3", "--out", "runs/simulated"))
         self.assertTrue((self.folder / "runs/small/lima-1/summary.json").exists())
 
+    @nightly
     def test_a_server_without_a_learner_has_its_model_scored_and_ends_the_run(self):
         self.write(job_of(SITES) + '[roles]\nserver = "oslo"\n')
         for sync in ("asp", "ssp", "fedasync", "easgd"):
@@ -273,6 +280,7 @@ class Same(Case):
                 self.assertGreaterEqual(self.summary()["final_accuracy"], 0.3)
 
 
+@nightly
 class Paced(Case):
     """[net] pace: steps that take what the simulator has them take."""
 
@@ -339,7 +347,9 @@ class Lost(Case):
 
     def lose(self, number, victim, *sets):
         shutil.rmtree(self.folder / "runs", ignore_errors=True)  # checkpoints of the run before
-        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *GONE, *sets)
+        rounds = 60 if GATE else 3000
+        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *GONE, "--set",
+                            f"stop.max_rounds={rounds}", *sets)
         self.until_checkpoints(launch, SITES)
         sites = self.sites_of(launch)
         self.assertEqual(sorted(sites), sorted(SITES))
@@ -363,7 +373,7 @@ class Lost(Case):
         if code == 0:
             done = [json.loads((self.folder / f"runs/small/{name}/summary.json").read_text())
                     for name in SITES if name != victim]
-            self.assertEqual({one["rounds"] for one in done}, {3000})
+            self.assertEqual({one["rounds"] for one in done}, {rounds})
             self.assertEqual(len({one["params_hash"] for one in done}), 1)
         return code, noticed
 
@@ -371,15 +381,18 @@ class Lost(Case):
         cases = list(itertools.product(SYNCS, OVERLAYS, SITES, [signal.SIGKILL, signal.SIGSTOP]))
         if not ALL:
             cases = [("bsp", "ring", "oslo", signal.SIGKILL),
-                     ("fedavg", "hub", "tokyo", signal.SIGSTOP)]
+                     ("fedavg", "hub", "tokyo", signal.SIGSTOP)][:1 if GATE else 2]
+        # Fewer rounds than in nightly, and each takes longer.
+        slower = ["--set", "site.*.step_ms=100", "--set", "job.checkpoint_every=5"] if GATE else []
         for sync, overlay, victim, number in cases:
             with self.subTest(sync=sync, overlay=overlay, victim=victim, number=number):
                 code, noticed = self.lose(number, victim, "--set", f"sync.kind={sync}", "--set",
-                                          f"overlay.kind={overlay}")
+                                          f"overlay.kind={overlay}", *slower)
                 if ALL:
                     print(f"{sync} {overlay} {victim} {number.name}: code {code}, named after "
                           f"{noticed:.1f} s", flush=True)
 
+    @nightly
     def test_one_of_two_is_no_majority_and_ends_with_code_3(self):
         self.write(job_of(SITES[:2]))
         launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *GONE)
@@ -389,6 +402,18 @@ class Lost(Case):
         self.assertEqual(code, 3, text)
         self.assertIn("lost rank 1 (lima); agreement needs 2 of the 2 members", text)
 
+    def test_a_launch_that_is_told_to_end_ends_its_sites(self):
+        launch = self.start("launch", "job.toml", *LONG, *SLOWER)
+        self.until_checkpoints(launch, SITES)
+        sites = self.sites_of(launch)
+        launch.terminate()
+        code, text = self.all_end(launch, sites)
+        self.assertEqual(code, 130, text)
+        self.assertIn("--resume", text)
+        self.assertEqual(self.summary()["stop_reason"], "interrupted")
+        self.assertLess(self.summary()["rounds"], 3000)
+
+    @nightly
     def test_a_killed_launch_leaves_no_process(self):
         launch = self.start("launch", "job.toml", *LONG, *PACED)
         self.until_checkpoints(launch, SITES)
@@ -403,6 +428,7 @@ class Lost(Case):
             time.sleep(0.05)
 
 
+@nightly
 class Resumed(Case):
     def setUp(self):
         super().setUp()
@@ -504,6 +530,7 @@ class Proxy:
         return done > 0
 
 
+@nightly
 class Cut(Case):
     def test_fifty_connections_cut_in_the_middle_of_frames_change_no_bit(self):
         sets = ["--set", "stop.max_rounds=400", "--set", "sync.kind=bsp", "--set",
@@ -528,6 +555,7 @@ class Cut(Case):
         self.assertEqual(cuts.left, 0)
 
 
+@nightly
 class Recorded(Case):
     def test_four_sites_are_replayed_and_a_flipped_bit_is_located(self):
         self.write(job_of(["tokyo", "lima", "oslo", "cairo"]))
@@ -584,6 +612,7 @@ class Alone(Case):
             self.assertIn(expected, text)
             self.assertEqual(len(text.strip().splitlines()), 1, text)
 
+    @nightly
     def test_who_is_missing_is_named(self):
         process = self.site("--site", "tokyo", "--addresses", free_addresses(3), "--set",
                             "net.meet_s=1")
@@ -593,6 +622,7 @@ class Alone(Case):
         self.assertIn("rank 1 (lima)", text)
         self.assertIn("refused", text)
 
+    @nightly
     def test_a_port_in_use_is_named(self):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
@@ -603,6 +633,7 @@ class Alone(Case):
         self.assertEqual(code, 3, text)
         self.assertIn(f"{own}: cannot listen: another process has this port", text)
 
+    @nightly
     def test_a_name_that_does_not_resolve_is_named(self):
         code, text = self.end(self.site(
             "--site", "tokyo", "--set", "net.meet_s=2", "--addresses",
@@ -610,6 +641,7 @@ class Alone(Case):
         self.assertEqual(code, 3, text)
         self.assertIn("no-such-host.invalid:7000", text)
 
+    @nightly
     def test_another_job_and_a_second_process_of_a_site_are_refused_on_both_sides(self):
         addresses = free_addresses(3)
         first = self.site("--site", "tokyo", "--addresses", addresses, "--out", "a")
@@ -622,6 +654,7 @@ class Alone(Case):
         self.until(other, "another job")
         other.kill()
 
+    @nightly
     def test_sites_on_different_networks_refuse_one_another(self):
         for own, others in (("lan", "dynamic"), ("", "lan")):
             addresses = free_addresses(3)
@@ -645,6 +678,7 @@ class Alone(Case):
             self.assertIn("--wan: [wan] preset", text)
             self.assertIn("did you mean 'lan'?", text)
 
+    @nightly
     def test_a_killed_site_comes_back(self):
         addresses = free_addresses(4)
         names = [*SITES, "bonn"]
@@ -679,6 +713,7 @@ class Alone(Case):
         self.assertLess(len(set(done)), rounds, "some were missed")
         self.assertEqual(max(done), rounds - 1)
 
+    @nightly
     def test_a_site_cannot_come_back_to_skewscout_or_to_a_run_that_has_not_begun(self):
         code, text = self.end(self.site("--site", "lima", "--addresses", free_addresses(3),
                                         "--rejoin", "--set", "sync.kind=skewscout"))
@@ -693,6 +728,7 @@ class Alone(Case):
         self.assertIn("the run has not begun yet", text)
         waits.kill()
 
+    @nightly
     def test_two_processes_that_claim_one_site(self):
         addresses = free_addresses(3)
         sites = [self.site("--site", name, "--addresses", addresses, "--out", name, *LONG)
@@ -707,9 +743,11 @@ class Alone(Case):
         for site in sites:
             self.assertEqual(self.end(site)[0], 0, self.said(site))
 
+    @nightly
     def test_mpirun_gives_every_process_its_node(self):
         self.launched(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "3", LONGHAUL])
 
+    @nightly
     def test_torchrun_gives_every_process_its_node(self):
         # -r and -t: their default, 0, is not understood by torch 1.13 under Python 3.11.
         self.launched(["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "3",

@@ -10,6 +10,7 @@ import signal
 import unittest
 
 import launch_test
+from effort import nightly
 from ports import free_addresses
 
 SITES = ["tokyo", "lima", "oslo"]
@@ -132,6 +133,7 @@ class Bad(Case):
 
 
 class Sockets(Case):
+    @nightly
     def test_loopback(self):
         for overlay in ("ring", "hub", "direct"):
             told, said = self.perf("--local", "--overlay", overlay, "--repeat", 2)
@@ -153,6 +155,7 @@ class Sockets(Case):
                  for site in SITES]
         return [self.end(node) for node in nodes]
 
+    @nightly
     def test_sites_of_their_own_and_the_first_one_prints(self):
         (code, first), *others = self.sites("--quiet")
         self.assertEqual(code, 0, first)
@@ -161,6 +164,7 @@ class Sockets(Case):
         self.assertEqual(told["place"], "site")
         self.assertEqual(others, [(0, "")] * 2)
 
+    @nightly
     def test_sites_that_do_not_measure_the_same_say_so(self):
         for code, said in self.sites("--set", "net.meet_s=30", last=("--repeat", 2)):
             self.assertEqual(code, 3, said)
@@ -172,6 +176,7 @@ class Sockets(Case):
         self.until(run, "lap 1 of 1000")
         return run, self.sites_of(run)
 
+    @nightly
     def test_a_lost_site_ends_it(self):
         run, sites = self.begin()
         os.kill(sites["oslo"], signal.SIGKILL)
@@ -180,6 +185,7 @@ class Sockets(Case):
         self.assertIn("oslo", said)
         self.assertFalse(any(map(launch_test.alive, sites.values())))
 
+    @nightly
     def test_ctrl_c_ends_it(self):
         run, sites = self.begin("--json")
         run.send_signal(signal.SIGINT)

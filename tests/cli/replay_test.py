@@ -12,13 +12,14 @@ import time
 import unittest
 
 from cli_test import JOB, LONGHAUL, PATIENCE_S, Case
+from effort import light, nightly
 
 FOUR = JOB + '[[site]]\nname = "rome"\nnodes = 2\nstep_ms = 14\n'
 SITES = ("tokyo", "lima", "oslo", "rome", "rome/1")
 
 
 class ReplayCase(Case):
-    def record(self, *args, text=FOUR, out="run"):
+    def record(self, *args, text=light(FOUR), out="run"):
         self.run_ok("simulate", self.write(text), "--out", out, "--quiet", *args)
 
     def rec(self, name="tokyo-0-1", out="run"):
@@ -30,6 +31,7 @@ class ReplayCase(Case):
 
 
 class Same(ReplayCase):
+    @nightly
     def test_every_node_does_again_what_it_did(self):
         for mode in ("--record", "--record=full"):
             self.record(mode, "--force")
@@ -46,6 +48,7 @@ class Same(ReplayCase):
         self.assertIn("lima-0-1.rec", text)
         self.assertIn("steps taken again", text)
 
+    @nightly
     def test_recording_changes_nothing(self):
         self.record(out="plain")
         self.record("--record=full")
@@ -55,6 +58,7 @@ class Same(ReplayCase):
         self.assertEqual(one["wan_bytes"], two["wan_bytes"])
         self.assertFalse((self.folder / "plain/recordings").exists())
 
+    @nightly
     def test_with_other_parts(self):
         text = FOUR.replace('kind = "direct"', 'kind = "hub"\n[roles]\nserver = "oslo"\n'
                             '[codec]\nkind = "int8"\nerror_feedback = true')
@@ -64,6 +68,7 @@ class Same(ReplayCase):
         self.assertTrue(server["same"])
         self.assertFalse(server["sessions"][0]["recomputed"])
 
+    @nightly
     def test_a_full_recording_needs_no_data(self):
         text = FOUR.replace('kind = "synthetic"', 'kind = "csv"\npath = "own.csv"\n'
                             'labels = ["no", "yes"]')
@@ -82,6 +87,7 @@ class Same(ReplayCase):
             self.assertTrue(self.replay("rome")["same"])
 
 
+@nightly
 class Sessions(ReplayCase):
     def test_a_resumed_run_is_recorded_from_where_it_goes_on(self):
         text = FOUR.replace("max_rounds = 12", "max_rounds = 100000")
@@ -114,6 +120,7 @@ class Sessions(ReplayCase):
 
 
 class Damaged(ReplayCase):
+    @nightly
     def test_a_flipped_bit_is_found_where_it_is(self):
         self.record("--record=full")
         whole = self.rec().read_bytes()
@@ -166,6 +173,7 @@ class Refused(ReplayCase):
         self.record("--record")
         job = self.folder / "run/job.toml"
         text = job.read_text()
+        self.assertIn("seed = 5", text)
         job.write_text(text.replace("seed = 5", "seed = 6"))
         self.bad("replay", "run", "--site", "tokyo", names=("[job] seed: was 5, is 6",))
         job.write_text(text.replace("steps = 3", "steps = 4"))

@@ -22,14 +22,22 @@ site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15},
 
 
 class Runs(unittest.TestCase):
+    job = JOB
+
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="longhaul-report-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        (cls.folder / "job.toml").write_text(JOB)
+        (cls.folder / "job.toml").write_text(cls.job)
         subprocess.run([LONGHAUL, "compare", "job.toml", "--sync", "fedavg,diloco", "--quiet",
                         "--overlay", "direct,ring", "--out", "c"], cwd=cls.folder,
                        timeout=PATIENCE_S, capture_output=True)
+
+    def over_sockets(self):
+        """The folder of a launch of the job, made once for a class."""
+        if not (self.folder / "sockets/summary.json").exists():
+            self.longhaul("launch", "job.toml", "--quiet", "--out", "sockets")
+        return "sockets"
 
     def longhaul(self, *args, code=0):
         done = subprocess.run([LONGHAUL, *map(str, args)], cwd=self.folder, timeout=PATIENCE_S,

@@ -18,6 +18,7 @@ import time
 import unittest
 
 from cli_test import LONGHAUL, PATIENCE_S
+from effort import nightly
 
 JOB = """
 job = {name = "index"}
@@ -96,6 +97,7 @@ class Serve(unittest.TestCase):
                 pass
         return self.fail(f"{site} does not run")
 
+    @nightly
     def test_answers_a_killed_site_and_a_restart(self):
         simulated = self.run_it("simulate", "job.toml", "--json")
         self.assertEqual(simulated.returncode, 0, simulated.stderr)
@@ -132,6 +134,7 @@ class Serve(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
+    @nightly
     def test_a_model_given_while_it_serves(self):
         serving = self.start()
         text = self.give("noise = 0\n", "--classes", "5,0,2", "--K", "1")
@@ -156,6 +159,7 @@ class Serve(unittest.TestCase):
         self.assertEqual({one for one in again if one[0] != "c"}, first)
         self.assertFalse(end["partial"])
 
+    @nightly
     def test_verdicts_of_another_accurate_model_are_void(self):
         serving = self.start()
         first, end = self.answers()
@@ -173,6 +177,7 @@ class Serve(unittest.TestCase):
             self.assertEqual(sum(site["checked"] for site in end["sites"]), expected)
 
     # Nothing may be written any more when it ends; the checkpoint of the end is the last write.
+    @nightly
     def test_a_last_write_that_fails_is_said(self):
         (self.path / "job.toml").write_text(JOB.replace(', {name = "b"}, {name = "c"}', ""))
         process = subprocess.Popen([LONGHAUL, "serve", "job.toml", "--site", "a", "--addresses",
@@ -195,6 +200,7 @@ class Serve(unittest.TestCase):
 
     # The store can no longer be written: the write fails, whatever was said of the signal for it.
     # Another process continues with all that was acknowledged.
+    @nightly
     def test_a_store_that_is_full(self):
         (self.path / "job.toml").write_text(  # the stream lasts for 6 s
             JOB.replace(', {name = "b"}, {name = "c"}', "").replace("rate = 2000", "rate = 200"))
@@ -223,6 +229,7 @@ class Serve(unittest.TestCase):
                 self.assertIn("1200 objects in", text)  # none twice
                 shutil.rmtree(self.path / "runs")
 
+    @nightly
     def test_an_index_of_another_site_is_refused(self):
         serving = self.start()
         serving.send_signal(signal.SIGTERM)
@@ -275,6 +282,7 @@ class Serve(unittest.TestCase):
         self.assertEqual((status, json.loads(text.splitlines()[-1])["kind"]), (200, "ended"))
 
     # Answers that go on leave room for others, to be refused too; who goes away makes room.
+    @nightly
     def test_too_many_answers_at_a_time(self):
         self.start()
         address = json.loads((self.path / "runs/index/a/api.json").read_text())["address"]

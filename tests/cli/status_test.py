@@ -9,7 +9,8 @@ import time
 import unittest
 
 from cli_test import PATIENCE_S
-from launch_test import SITES, Case
+from effort import light, nightly
+from launch_test import SITES, Case, job_of
 from ports import free_addresses
 
 
@@ -26,6 +27,19 @@ class StatusOfARun(Case):
             time.sleep(0.1)
         return self.longhaul("status", "run").stdout
 
+    def test_it_says_whom_sites_meet_and_who_is_gone(self):
+        words = ["site", "job.toml", "--addresses", free_addresses(3)]
+        sites = {name: self.start(*words, "--site", name, "--out", f"run/{name}")
+                 for name in SITES[:2]}
+        text = self.until("they meet", lambda nodes: len(nodes) == 2 and all(
+            node["state"] == "meeting" for node in nodes.values()))
+        self.assertRegex(text, r"tokyo +0/40 .* meeting for .*rank 2 \(oslo\)")
+        sites["lima"].kill()
+        sites["lima"].wait()
+        text = self.until("one is gone", lambda nodes: nodes["lima"]["gone"])
+        self.assertRegex(text, r"lima .* gone: process \d+ is no more")
+
+    @nightly
     def test_it_says_who_is_waited_for_and_who_is_gone(self):
         words = ["site", "job.toml", "--addresses", free_addresses(3), "--set",
                  "stop.max_rounds=100000", "--set", "overlay.kind=direct", "--set",
@@ -49,6 +63,7 @@ class StatusOfARun(Case):
         self.assertRegex(text, r"oslo .* gone: process \d+ is no more")
 
     def test_a_simulated_run_and_folders_that_are_none(self):
+        self.write(light(job_of(SITES)))
         self.run_ok("simulate", "job.toml", "--out", "run")
         self.assertRegex(self.run_ok("status", "run").stdout, r"all sites +40/40 +3/3  ended\n")
         self.bad("status", "nowhere", names=["nowhere", "no folder of a run"])

@@ -16,6 +16,7 @@ import time
 import unittest
 
 from cli_test import PATIENCE_S
+from effort import nightly
 from launch_test import SITES, Case
 from ports import free_addresses
 
@@ -76,15 +77,23 @@ class Strangers(Case):
         return self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
                           name, *more, env={"ASAN_OPTIONS": options})
 
-    def test_in_plain_text_each_gets_a_line_too(self):
+    def each_gets_a_line(self, nonsense, *more):
         addresses = free_addresses(3)
         port = int(addresses.split(",")[0].rsplit(":", 1)[1])
-        site = self.site(SITES[0], addresses, "--insecure")
+        site = self.site(SITES[0], addresses, *more)
         self.until_listens(site, addresses.split(",")[0])
-        for data, said in PLAIN_NONSENSE:
+        for data, said in nonsense:
             self.say(port, data)
             self.until(site, said)
 
+    @nightly
+    def test_in_plain_text_each_gets_a_line_too(self):
+        self.each_gets_a_line(PLAIN_NONSENSE, "--insecure")
+
+    def test_each_gets_a_line(self):
+        self.each_gets_a_line(NONSENSE)
+
+    @nightly
     def test_a_site_that_speaks_in_plain_text_is_told_to_use_tls(self):
         addresses = free_addresses(3)
         secure = self.site(SITES[1], addresses)
@@ -95,6 +104,7 @@ class Strangers(Case):
         self.assertIn("takes connections under TLS alone", text)
         self.until(secure, "does not speak TLS")
 
+    @nightly
     def test_they_are_turned_away_in_a_line_each_and_the_job_is_done(self):
         sets = ["--set", "stop.max_rounds=600", "--set", "sync.kind=bsp", "--set",
                 "overlay.kind=direct"]

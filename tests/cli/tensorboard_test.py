@@ -7,7 +7,8 @@ import json
 import struct
 import unittest
 
-from launch_test import Case
+from effort import light
+from launch_test import SITES, Case, job_of
 
 
 def crc32c(data):
@@ -89,6 +90,7 @@ class TensorBoard(Case):
             self.assertAlmostEqual(one[3], other[3], delta=1e-6 * max(1, abs(other[3])))
 
     def test_without_it_there_is_none(self):
+        self.write(light(job_of(SITES)))
         self.run_ok("simulate", "job.toml", "--out", "run")
         self.assertFalse((self.folder / "run/tensorboard").exists())
 

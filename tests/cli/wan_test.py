@@ -7,6 +7,7 @@ import json
 import unittest
 
 import cli_test
+from effort import GATE, chosen
 
 JOB = """\
 [job]
@@ -40,7 +41,7 @@ class Networks(Case):
     def test_list_and_explain(self):
         networks = json.loads(self.says("list", "--json"))["wan"]
         self.assertEqual(len(networks), 16)
-        for network in networks:
+        for network in networks[:3] if GATE else networks:
             told = self.says("explain", network["name"])
             self.assertIn("source: ", told)
             self.assertIn(network["summary"], told)
@@ -158,7 +159,7 @@ class Bounds(Case):
 
     def test_no_simulated_round_is_quicker(self):
         self.write(JOB.replace("mbytes = 1", "mbytes = 25"))
-        for name in ("gaia-11", "straggler", "edge-hub"):
+        for name in chosen(("gaia-11", "straggler", "edge-hub"), 1):
             least = self.bound("--wan", name, "--payload")["bound_s"]
             for overlay in ("direct", "ring", "hub"):
                 told = json.loads(self.says("simulate", "job.toml", "--wan", name, "--dry-run",
