@@ -185,11 +185,12 @@ class Compare(unittest.TestCase):
     def test_equal_budget_and_all_kinds(self):
         (self.folder / "job.toml").write_text(PHANTOM)
         args = ("--sync", "all", "--overlay", "direct", "--out", "c")
-        result = self.compare(*args, "--jobs", 2, "--hours", 0.0005)
+        hours = 0.0001 if GATE else 0.0005
+        result = self.compare(*args, "--jobs", 2, "--hours", hours)
         reasons = {run["sync"]: run["stop_reason"] for run in result["runs"]}
         self.assertEqual((reasons["bsp"], reasons["fedavg"]), ("max_hours", "max_hours"))
         self.assertIn("asp-direct", [s["label"] for s in result["skipped"]])
-        text = self.longhaul("compare", "job.toml", *args, "--hours", 0.0005, "--quiet",
+        text = self.longhaul("compare", "job.toml", *args, "--hours", hours, "--quiet",
                              "--resume").stdout
         self.assertIn("[sync] steps: not for bsp", text)
         self.assertIn("Left out", text)

@@ -16,12 +16,16 @@ def chosen(cases, *indices):
     return [cases[index] for index in indices] if GATE else cases
 
 
+# What makes a job one of phantoms.
+LIGHT = [('kind = "logistic"', 'kind = "phantom"\nmbytes = 0.04'),
+         ('kind = "synthetic"', 'kind = "none"')]
+
+
 def light(text):
     """The job, in the gate with a phantom, for tests of what does not depend on numbers."""
     if not GATE:
         return text
-    for old, new in (('kind = "logistic"', 'kind = "phantom"\nmbytes = 0.04'),
-                     ('kind = "synthetic"', 'kind = "none"')):
+    for old, new in LIGHT:
         assert old in text, text
         text = text.replace(old, new)
     return text

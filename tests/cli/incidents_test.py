@@ -15,8 +15,8 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/incidents"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 # A model of the size that theirs have, without numbers.
 PHANTOM = '[model]\nkind = "phantom"\nmbytes = 0.0034\n'
-IN_GATE = {"cut-in-half": PHANTOM, "large-update": PHANTOM, "late-start": PHANTOM,
-           "one-of-two": PHANTOM, "server-lost": PHANTOM, "server-and-next-lost": None}
+IN_GATE = {"cut-in-half": PHANTOM, "large-update": PHANTOM, "one-of-two": PHANTOM,
+           "server-lost": PHANTOM, "server-and-next-lost": None}
 
 
 class Incidents(cli_test.Case):
