@@ -82,6 +82,7 @@ TEST_P(Conformance, ANodeWithoutALearnerServesAndEnds) {
 
 // Equal seed, equal trace: whatever the number of threads. Another seed, another trace.
 TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
+  bool other_seed = true;  // in the gate with one combination
   for (const Combination& parts : combinations_with(GetParam())) {
     SCOPED_TRACE(parts.name());
     JobSpec spec = spec_of(parts, 3);
@@ -95,6 +96,8 @@ TEST_P(Conformance, EqualSeedsGiveEqualTraces) {
       hashes.push_back(job.witness().hash());
     }
     for (const std::uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]);
+    if (kGate && !other_seed) continue;
+    other_seed = false;
     spec.seed = 2;
     Job other(spec);
     expect_done(other);

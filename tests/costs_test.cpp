@@ -157,7 +157,7 @@ TEST(Costs, HalvingTakesTwiceTheVectorAndTwoDelaysAStep) {
   for (const char* overlay : {"halving_doubling", "halving_doubling_sequential"})
     for (const Scenario& like :
          {Scenario{}, Scenario{.mbps = 20, .L = 0.2, .d = 50'000, .chunk = 16 * 1024}})
-      for (std::uint32_t q = 1; q <= 4; ++q) {
+      for (std::uint32_t q = 1; q <= (kGate ? 3u : 4u); ++q) {
         Scenario s = like;
         s.n = 1u << q;
         const double both_ways = 2 * (s.n - 1.0) / s.n * s.T();
@@ -212,8 +212,9 @@ TEST(Costs, HierarchicalTakesTheTimeOfItsLeadersAndTwiceThatOfTheLan) {
       EXPECT_WITHIN(0.02, round("ring", "streamed"), std::max(circle, 2 * lan));
       // Shares of different leaders are on the LAN and between sites at the same time.
       const double most = 2 * (P - 1) * (L + T / P) + 2 * lan;
-      EXPECT_LE(round("ring", "sequential"), 1.01 * most);
-      EXPECT_GE(round("ring", "sequential"), 0.99 * (m > 1 ? std::max(circle, 2 * lan) : most));
+      const double sequential = round("ring", "sequential");
+      EXPECT_LE(sequential, 1.01 * most);
+      EXPECT_GE(sequential, 0.99 * (m > 1 ? std::max(circle, 2 * lan) : most));
     }
 }
 

@@ -88,7 +88,7 @@ TEST_P(PeerReturn, KilledAgainAndAgainAllEndAlike) {
   for (std::uint64_t seed = 1; seed <= 40; seed += kGate ? 40 : kStride > 1 ? 20 : 1) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     JobSpec spec = peers_spec(GetParam(), seed);
-    if (kGate) spec.rounds = 25;
+    if (kGate) spec.rounds = 20;
     Job job(spec);
     returned += end_after_deaths(spec, 50 + 100 * (seed % 9), job);
     ++runs;
@@ -103,7 +103,7 @@ TEST_P(ConvexPeerReturn, AModelComesToTheOptimumOfAll) {
   for (std::uint64_t seed = 1; seed <= 6; seed += kStride > 1 ? 6 : 1) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     JobSpec spec = peers_spec(GetParam(), seed);
-    spec.rounds = kGate ? 300 : 600;
+    spec.rounds = kGate ? 200 : 600;
     spec.size = 20;
     spec.buffers = 0;
     Job job(spec);

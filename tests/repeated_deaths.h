@@ -13,7 +13,7 @@ inline JobSpec peers_spec(const Variant<SyncEntry>& sync, std::uint64_t seed) {
                                                      : overlay_variants().at(0)),
       .workers = kSites,
       .one_site_each = true,
-      .size = 3 * 128,
+      .size = kGate ? 160u : 3 * 128,
       .rounds = 40,
       .seed = seed};
   if (std::ranges::any_of(sync.settings, [](const Setting& one) { return one.key == "staleness"; }))

@@ -58,7 +58,7 @@ TEST_P(Resume, InTheMidstOfALoss) {
     const std::uint64_t at = kGate ? 60 + 45 * (i % 5) : 120 + 90 * i;
     JobSpec spec{.parts = all[i], .workers = 3, .rounds = 3};
     spec.faults = {{.kind = sim::Fault::Kind::crash, .rank = 1, .at_event = at}};
-    expect_equal_in_pieces(spec, kGate ? 89 : 17);
+    expect_equal_in_pieces(spec, kGate ? 151 : 17);
   }
 }
 

@@ -20,7 +20,7 @@ JobSpec multicast_spec(const std::string& variant) {
                .one_site_each = true,
                .size = 50'000,
                .buffers = 0,
-               .rounds = kGate ? 20u : 40u,
+               .rounds = kGate ? 16u : 40u,
                .phantom = true,
                .chunk_run = 1};
   spec.chunk_bytes = (kGate ? 32 : 16) * 1024;

@@ -106,7 +106,7 @@ TEST(SfbInTime, AllApplyTheSameGradientsWhoeverComesBack) {
                      std::to_string(seed));
         JobSpec spec = peers_spec(sfb_spec(spread, staleness).parts.sync, seed);
         spec.buffers = 5;
-        if (kGate) spec.rounds = 20;
+        if (kGate) spec.rounds = 15;
         Job job(spec);
         RepeatedDeaths deaths{.job = job, .random = Random(seed, {}), .every = 50 + 60 * seed};
         bool is_compared = false;
@@ -226,7 +226,7 @@ TEST(SfbInTime, WithPartialSpreadTheModelOutlivesAllWhoBeganOrItsLossIsSaid) {
                                : 1) {
       SCOPED_TRACE(std::to_string(peers) + " peers, seed " + std::to_string(seed));
       JobSpec spec = partial_spec(peers, seed);
-      spec.rounds = 250;
+      spec.rounds = kGate ? 130 : 250;
       ended += end_after_all_founders_died(spec, seed % 3 == 0 ? 20 : 600);
     }
   EXPECT_GT(ended, kStride > 1 ? 0u : 15u);

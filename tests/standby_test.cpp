@@ -143,6 +143,7 @@ TEST_P(StandsBy, BothAtOnceEndTheRunWithAReason) {
 // With two standbys the third in line has a copy, too, of the one before who never sent one.
 TEST_P(StandsBy, TwoAtOnceDoNotEndTheRunWithTwoStandbys) {
   for (const bool apart : {true, false}) {
+    if (kGate && apart != (GetParam().name().size() % 2 == 0)) continue;
     JobSpec like = spec(5, apart, 2);
     like.standbys = 2;
     like.rounds = kGate ? 4 : 8;
@@ -230,7 +231,8 @@ TEST_P(ComesBack, AndWhoFollowsDiesInItsTurn) {
     like.world.detect = 20ms;
     const Rank server = apart ? 5 : 0;
     const std::uint64_t events = events_of(like);
-    // In the gate one story with each place of the server, not the same for all strategies.
+    // In the gate one story, with one place of the server, not the same for all strategies.
+    if (kGate && apart != (GetParam().name().size() % 2 == 0)) continue;
     const std::uint64_t first = kGate ? (5 * GetParam().name().size() + 7 * apart) % 24 : 0;
     for (std::uint64_t i = first; i < 24; i += kGate ? 24 : kStride > 1 ? 9 : 1) {
       Comeback story{.first = i % 3 == 2 ? Rank(2) : server,
