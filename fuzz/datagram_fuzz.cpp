@@ -5,10 +5,8 @@
 #include "longhaul/base/check.h"
 #include "longhaul/net/datagrams.h"
 
+namespace longhaul::net {
 namespace {
-
-using namespace longhaul;
-using namespace longhaul::net;
 
 struct Nobody final : Datagrams::Events {
   void on_datagram(Rank from, const Message& message) override {
@@ -73,3 +71,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   sealed_datagrams.on_bytes(known.of_peer.seal(known.number, parts));
   return 0;
 }
+
+}  // namespace longhaul::net

@@ -8,9 +8,8 @@
 #include "longhaul/doctor/channel.h"
 #include "longhaul/doctor/datagrams.h"
 
+namespace longhaul::doctor {
 namespace {
-using namespace longhaul;
-using namespace longhaul::doctor;
 
 void head(std::span<const std::byte> bytes) {
   if (bytes.size() < kHead) return;
@@ -52,3 +51,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   kReaders[data[0] % std::size(kReaders)](bytes);
   return 0;
 }
+
+}  // namespace longhaul::doctor

@@ -9,9 +9,8 @@
 #include "longhaul/net/hello.h"
 #include "longhaul/net/inbox.h"
 
+namespace longhaul::net {
 namespace {
-using namespace longhaul;
-using namespace longhaul::net;
 
 void frame(std::span<const std::byte> bytes) {
   if (bytes.size() < kFrameHeader) return;
@@ -75,3 +74,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (what == 4) acknowledge(bytes);
   return 0;
 }
+
+}  // namespace longhaul::net

@@ -8,9 +8,8 @@
 #include "longhaul/record/replay_host.h"
 #include "longhaul/record/testing/memory.h"
 
+namespace longhaul::record {
 namespace {
-using namespace longhaul;
-using namespace longhaul::record;
 
 // Answers everything, so that a replay goes deep.
 class Chatty final : public Strategy {
@@ -95,3 +94,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (what == 6) feed(bytes);
   return 0;
 }
+
+}  // namespace longhaul::record

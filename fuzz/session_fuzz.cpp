@@ -5,10 +5,8 @@
 #include "longhaul/base/check.h"
 #include "longhaul/secure/credentials.h"
 
+namespace longhaul::secure {
 namespace {
-
-using namespace longhaul;
-using namespace longhaul::secure;
 
 std::unique_ptr<Credentials> made_credentials() {
   const Validity valid{std::time(nullptr) - 3600, std::time(nullptr) + 10 * 86400};
@@ -44,3 +42,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace longhaul::secure
