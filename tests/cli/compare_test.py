@@ -116,6 +116,8 @@ class Compare(unittest.TestCase):
         summary = json.loads((self.folder / "c/fedavg-ring-fp32-steps=4/seed-2/summary.json")
                              .read_text())
         self.assertEqual((summary["seed"], summary["overlay"]), (2, "ring"))
+        if GATE:
+            return
         # The same command again starts nothing and says the same.
         folders = sorted((self.folder / "c").rglob("summary.json"))
         before = [p.stat().st_mtime_ns for p in folders]

@@ -3,8 +3,8 @@
 
     LONGHAUL=build/release/longhaul tests/cli/examples_test.py [--rewrite] [NAME...]
 
-NAME: the examples to run, bsp for one; none: all. In the gate those of IN_GATE; of the others the
-dry run is compared, which has no numbers.
+NAME: the examples to run, bsp for one; none: all. In the gate those of IN_GATE; of every second one
+of the others the dry run is compared, which has no numbers.
 Bytes, messages, rounds and virtual time are the same on every machine. The bits of the model are
 the same wherever the numeric libraries take the same code path, so that is pinned here to AVX2; on
 a machine without it the accuracy is compared instead.
@@ -86,7 +86,7 @@ def main():
         expected = json.loads(file.read_text())
         if not part or job.stem in IN_GATE:
             wrong = differences(expected, result_of(job))
-        elif job.stem not in NO_DRY_RUN:
+        elif job.stem not in NO_DRY_RUN and jobs.index(job) % 2:
             wrong = differences_of_dry_run(job, expected)
         else:
             continue

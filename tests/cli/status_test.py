@@ -27,16 +27,15 @@ class StatusOfARun(Case):
             time.sleep(0.1)
         return self.longhaul("status", "run").stdout
 
-    def test_it_says_whom_sites_meet_and_who_is_gone(self):
-        words = ["site", "job.toml", "--addresses", free_addresses(3)]
-        sites = {name: self.start(*words, "--site", name, "--out", f"run/{name}")
-                 for name in SITES[:2]}
-        text = self.until("they meet", lambda nodes: len(nodes) == 2 and all(
-            node["state"] == "meeting" for node in nodes.values()))
-        self.assertRegex(text, r"tokyo +0/40 .* meeting for .*rank 2 \(oslo\)")
-        sites["lima"].kill()
-        sites["lima"].wait()
-        text = self.until("one is gone", lambda nodes: nodes["lima"]["gone"])
+    def test_it_says_whom_a_site_meets_and_that_it_is_gone(self):
+        site = self.start("site", "job.toml", "--addresses", free_addresses(3), "--site", "lima",
+                          "--out", "run/lima")
+        text = self.until("it waits", lambda nodes: "lima" in nodes and
+                          nodes["lima"]["state"] == "meeting")
+        self.assertRegex(text, r"lima +0/40 .* meeting for .*rank 2 \(oslo\)")
+        site.kill()
+        site.wait()
+        text = self.until("it is gone", lambda nodes: nodes["lima"]["gone"])
         self.assertRegex(text, r"lima .* gone: process \d+ is no more")
 
     @nightly
