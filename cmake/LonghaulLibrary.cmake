@@ -7,8 +7,8 @@
 #   testing/*.{h,cpp}  -> longhaul_NAME_testing: test doubles, linked to tests only, never installed
 #   *_test.cpp         -> one GoogleTest binary longhaul_NAME_test, run in SHARDS processes
 # FUZZED: its parsers of bytes or text are fuzzed, so with LONGHAUL_FUZZ its code counts coverage.
-# HOT: most of the time of tests is spent in it; LONGHAUL_HOT_OPTIONS compile it and
-# its doubles.
+# HOT: most of the time of tests is spent in it; LONGHAUL_HOT_OPTIONS compile it and its
+# doubles.
 # NEEDS_TORCH: its tests are built with LONGHAUL_TESTS=torch, too.
 # A sub-folder without a CMakeLists.txt of its own belongs to the library of the folder above it.
 # New files are found by the next build; nobody edits a list.

@@ -1,5 +1,5 @@
-// What anybody can send to a node's UDP port: any bytes, and frames with any fields that a peer
-// could have sent; in plain text, and sealed as beside a TLS connection.
+// Datagrams that reach a node's UDP port. Any bytes; then frames with any fields that a peer could
+// have sent, in plain text and sealed as beside a TLS connection.
 #include <cstdint>
 
 #include "longhaul/base/check.h"
@@ -16,7 +16,7 @@ struct Nobody final : Datagrams::Events {
   bool on_datagrams_blocked(Rank, std::vector<Frame>) override { return true; }
 };
 
-// Of a peer whose keys anybody would know.
+// The keys of a peer, known here so that the fuzzer can seal.
 struct Known {
   Buffer secret = Buffer(secure::DatagramKeys::kSecret, std::byte{7});
   secure::DatagramKeys of_peer{secret, true};

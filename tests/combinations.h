@@ -54,8 +54,8 @@ bool by_schedule(const Variant<OverlayEntry>&);
 // An outer momentum of 0.9 adds up ten updates. Where one is of many local steps, the first rounds
 // swing past the target, and after so few as tests take a run may stand beyond it.
 bool swings(const Combination&);
-// An update waits until it is applied, and what a sparse codec has left of it waits before that:
-// twice the rounds for what others come to.
+// An update waits until it is applied, and the rest of it, which a sparse codec keeps back, waits
+// before that. Such a combination needs twice the rounds of others.
 bool lags(const Combination&);
 
 // Why it is refused when a job names it; nothing if it may run.
@@ -64,12 +64,12 @@ std::optional<Illegal> refusal(const Combination&);
 Combination plain(const Variant<SyncEntry>&, const Variant<OverlayEntry>&);
 // The strategy's traits that hold with its settings here.
 SyncTraits traits_of(const Variant<SyncEntry>&);
-// That of each strategy, as it is, that can be run with this overlay; with other settings of it, of
-// the first strategy alone that lets a lost node return.
+// The plain combination of each strategy that can be run with this overlay. With other settings of
+// the overlay: that of the first strategy that lets a lost node return.
 std::vector<Combination> plains_with(const Variant<OverlayEntry>&);
 // Legal combinations with this overlay in which every variant of every other part occurs, if it is
-// legal with any: as many as the longest of those lists, not their product. Of the strategies'
-// other settings each overlay has a share; together they have all.
+// legal with any. They are as many as the longest of those lists, not their product. Each overlay
+// has a share of the strategies' other settings; together they have all.
 const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry>&);
 // All of them for the defaults; one in kShare for each other setting of the overlay, not the same
 // ones for all settings: what differs between them is little. Under a sanitizer (effort.h) each
@@ -77,14 +77,13 @@ const std::vector<Combination>& all_combinations_with(const Variant<OverlayEntry
 // In the gate those of in_the_gate(turn) alone.
 inline constexpr std::size_t kShare = 3, kSanitized = 6;
 std::vector<Combination> combinations_with(const Variant<OverlayEntry>&, std::size_t turn = 0);
-// A suite's code paths are those of the parts, each of its own: what a strategy, an overlay, a
-// codec, a transfer, an outer optimiser does when it runs, loses a node, gets one back, or is
-// saved. So each suite meets each strategy once, with an overlay of which it has met few; each
-// overlay, codec, transfer and outer optimiser and error feedback at least once; and three of the
-// strategies' other settings. Each overlay is met with a strategy of its own rounds in which a lost
-// node may return. Suites with another `turn` have other pairs.
+// The combinations of one suite in the gate. The code paths are those of each part by itself: how
+// it runs, loses a node, gets one back, is saved. So a suite tries each strategy once, with an
+// overlay that few have had so far. It tries each overlay, codec, transfer and outer optimiser at
+// least once, also error feedback, and three of the strategies' other settings. Each overlay has
+// one strategy with rounds in which a lost node may return. Another `turn` gives other pairs.
 std::vector<Combination> in_the_gate(std::size_t turn);
-// What a combination is one of, as told above, its strategy apart.
+// The names of these code paths in a combination, without its strategy.
 std::vector<std::string> paths_of(const Combination&);
 
 }  // namespace longhaul::conformance

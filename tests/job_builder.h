@@ -17,13 +17,13 @@ using longhaul::testing::cases;
 using longhaul::testing::kGate;
 using longhaul::testing::kStride;
 
-// What only the simulator knows. Nothing that is put together below reads it.
+// The truth that the simulator alone knows. No part built below reads it.
 struct Tables {
   sim::FifoConfig network;
   std::vector<sim::JitteredSteps::Speed> speeds;  // by rank
 };
 Tables unequal_tables(const Members&);
-// Others: who was fast is slow.
+// Tables in which fast sites are slow, and slow ones fast.
 Tables false_tables(const Members&);
 
 // Threads of a pool would only wait for these small steps.
@@ -40,7 +40,7 @@ struct JobSpec {
   std::uint32_t nodes = 1;     // > 1: workers at each site, of which there are workers / nodes
   bool server_apart = false;   // one more site, with a node that only serves
   bool witness = false;        // one more site, with a node that only votes
-  // 17 chunks, in the gate 5: short ones, as tests are of what is done with chunks.
+  // 17 short chunks, in the gate 5: the tests look at chunks, not at numbers.
   std::uint64_t size = (kGate ? 4 : 16) * 128 + 69;
   std::uint64_t buffers = 5;
   std::uint32_t chunk_bytes = 512;
@@ -48,7 +48,7 @@ struct JobSpec {
   float momentum = 0.3f;             // of the local optimiser
   std::optional<float> target = {};  // all pull to it; absent: each to its own
   Round rounds = 4;
-  std::uint32_t steps = 2;  // of strategies that have steps
+  std::uint32_t steps = 2;  // where a strategy has them
   std::uint64_t seed = 1;
   bool phantom = false;
   std::uint32_t chunk_run = 1;
@@ -58,7 +58,7 @@ struct JobSpec {
   sim::WorldConfig world = without_threads();
   std::vector<sim::Fault> faults = {};
   std::optional<Tables> tables = {};  // absent: unequal_tables
-  // Around each learner, also of a node that begins anew, if the test wants to see its steps.
+  // Wraps each learner, also that of a restarted node, for tests that look at its steps.
   std::function<std::unique_ptr<Learner>(std::unique_ptr<Learner>, Rank)> watch = {};
   // Between World and its network, if the test wants to meddle.
   std::function<std::unique_ptr<sim::Network>(std::unique_ptr<sim::Network>)> wrap = {};
@@ -89,7 +89,7 @@ class Witness final : public sim::Watcher {
   std::map<std::pair<Rank, Rank>, std::uint64_t> bytes_;
 };
 
-// The parts of one node; whoever owns a host of another kind puts them together as Job does.
+// The parts of one node. Job puts them together; a test with another host does the same.
 std::unique_ptr<Strategy> make_strategy(const JobSpec&, const Place&);
 std::unique_ptr<Learner> make_learner(const JobSpec&, Rank);
 Result<Evaluation> score_of(std::span<const float> model);
@@ -101,17 +101,17 @@ class Job {
   sim::World& world() { return *world_; }
   const Witness& witness() const { return witness_; }
   Status run();
-  // The node, which has crashed, begins anew with nothing.
+  // Restarts a crashed node without its state.
   void restart(Rank);
   std::vector<float> params(Rank) const;
-  // Of the parameters from where the mean of the targets pulls to.
+  // From the parameters to the optimum: where the mean of the targets pulls to.
   double distance() const;
   double start_distance() const { return start_distance_; }
   // Is the way gone one towards it? The cosine of the angle.
   double direction() const;
-  // All live workers hold the same bits.
+  // True if all live workers hold equal bits.
   bool all_equal() const;
-  // Bytes of what the largest node would write into a checkpoint, its learner apart.
+  // Bytes that the largest node would write into a checkpoint, without its learner.
   std::size_t largest_node_state() const;
   Buffer save();
   void load(const Buffer&);
@@ -130,7 +130,7 @@ class Job {
   double start_distance_ = 0;
 };
 
-// Of the spec's run, which has to succeed.
+// The number of events in the run of this spec, which has to succeed.
 std::uint64_t events_of(const JobSpec&);
 // The spec's run on one node that pulls to where the mean of all targets is.
 JobSpec alone(JobSpec);

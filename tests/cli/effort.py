@@ -22,7 +22,7 @@ LIGHT = [('kind = "logistic"', 'kind = "phantom"\nmbytes = 0.04'),
 
 
 def light(text):
-    """The job, in the gate with a phantom, for tests of what does not depend on numbers."""
+    """The job, in the gate with a phantom, for tests that look at no numbers."""
     if not GATE:
         return text
     for old, new in LIGHT:

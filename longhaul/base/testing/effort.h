@@ -8,7 +8,7 @@ namespace longhaul::testing {
 // under a sanitizer, many times slower, a share. The gate compiles without optimisation, slower
 // still, and tries fewer: where kGate is true, and of cases(n). scripts/mutants, which runs the
 // tests once for each mutant, asks for the gate's cases, or for nightly's under a sanitizer. Odd,
-// so that of what alternates both are tried.
+// so that both of two alternating cases are tried.
 #if defined(__has_feature)  // clang
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define LONGHAUL_SANITIZED 1

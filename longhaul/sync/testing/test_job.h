@@ -1,7 +1,7 @@
 #pragma once
 // TestJob runs whole nodes with strategies on quadratic learners, without clock or network: steps
 // and messages take no time and come in the order they were asked for. Its overlay double sends
-// everything to everybody in the group; what real overlays do is tested in overlay/ and tests/.
+// everything to all of the group; real overlays are tested in overlay/ and tests/.
 #include <deque>
 #include <functional>
 #include <map>
@@ -24,7 +24,7 @@ class TestJob final : public Host {
     std::vector<Setting> codec = {};          // of [codec]
     std::optional<Rank> server = {};          // of [roles]
     std::vector<Quadratic::Config> learners;  // one a rank
-    // What learns at a rank instead. Null: a Quadratic of `learners`, which is one a rank anyway.
+    // Makes the learner of a rank. Null: a Quadratic of `learners`, which is one a rank anyway.
     std::function<std::unique_ptr<Learner>(Rank)> make_learner = {};
     std::vector<std::uint8_t> roles = {};  // one a rank; empty: all workers
     std::uint64_t size = 8;
@@ -34,7 +34,7 @@ class TestJob final : public Host {
     std::function<int(Rank)> takes = {};
     // [optimizer] schedule, of strategies that apply gradients themselves. Null: 1.
     std::function<double(std::uint64_t step)> rate_share = {};
-    // What the test set says of a model.
+    // Scores a model, in place of a test set.
     std::function<Evaluation(const std::vector<float>&)> score = {};
   };
 
@@ -42,7 +42,7 @@ class TestJob final : public Host {
   // Events until none is left; `most` guards against a run without end.
   void run(std::uint64_t most = 100000);
   void crash(Rank rank);  // the others lose touch with it
-  // Saves all nodes and learners, makes them anew and loads them.
+  // Saves all nodes and learners, makes new ones and loads them.
   void save_and_load();
 
   Quadratic& learner(Rank rank) { return dynamic_cast<Quadratic&>(any_learner(rank)); }
@@ -58,7 +58,7 @@ class TestJob final : public Host {
   std::map<Rank, std::uint64_t> steps;  // computed with a batch
   std::map<std::pair<Rank, std::string>, std::vector<std::pair<Round, double>>> records;
   std::vector<Round> reports;
-  std::vector<std::string> errors;  // what nodes answered to messages
+  std::vector<std::string> errors;  // answers of nodes to messages
   std::function<void()> after_event;
 
   void send(Rank from, Send) override;
@@ -90,9 +90,9 @@ class TestJob final : public Host {
 // `n` learners like this one, each with a target of its own: k^2 of the k-th.
 std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like);
 
-// Runs the job as it is, and again with everything saved and loaded after every event, in the gate
-// after some: "" if both end on all nodes with the same bits and the same reports, else what
-// differs.
+// Runs the job as it is, and again with everything saved and loaded after every event (in the gate
+// after some 25 of them). "" if both end with equal bits and equal reports on all nodes, else the
+// difference.
 std::string changed_by_saving(const TestJob::Config&);
 
 // The double, in registries' form.
