@@ -50,7 +50,7 @@ package: build  ## a Debian package of the program, its headers and man page: bu
 demo:  ## train lenet on MNIST over four unequal sites with three strategies and seeds, print one table
 	@scripts/demo
 
-test: setup  ## what a change must pass: format, layers, tidy, sanitized tests, fuzzers, the program
+test: setup  ## what a change must pass: format, layers, tidy, sanitized tests, the program
 	@scripts/test
 
 nightly: setup-nightly  ## what is too slow for test, in parts that can be resumed; one line for each

@@ -1,4 +1,5 @@
 """scripts/demo with a fake setup, build and program: what runs beside what, and how it ends."""
+import itertools
 import os
 import re
 import signal
@@ -77,9 +78,15 @@ class Demo(CopiedCase):
         self.demo(1, "the table\n", "real time: ")
 
     def test_ended_by_a_signal_it_leaves_nothing(self):
-        self.fake("bin/cmake", f'[[ "$1" != --build ]] || {{ {SLOW}; }}')
-        for number in (signal.SIGINT, signal.SIGTERM):
+        building = ("bin/cmake", f'[[ "$1" != --build ]] || {{ {SLOW}; }}')
+        training = ("build/demo/longhaul", SLOW)
+        for slow, number in itertools.product((training, building),
+                                              (signal.SIGINT, signal.SIGTERM)):
+            self.fake(*slow)
+            # Bash cannot trap what was ignored when it began.
             process = subprocess.Popen([os.path.join(self.scripts, "demo")], env=self.env,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT,
+                                                                        signal.SIG_DFL),
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             pids, end = os.path.join(self.root, "pids"), time.monotonic() + 60
             while not (os.path.exists(pids) and os.path.getsize(pids)):

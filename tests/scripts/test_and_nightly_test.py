@@ -1,0 +1,95 @@
+"""scripts/test and scripts/nightly with a fake cmake: wrong words, exit codes, signals."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from scripts_case import CopiedCase
+
+PATIENCE_S = 60
+# As ninja has it: a compilation in a group of its own, which ninja ends when it is asked to end.
+SLOW = "trap 'kill $child; exit 1' TERM\nsetsid sleep 71 & child=$!\necho $child > child\nwait"
+
+
+class Case(CopiedCase):
+    copied = ("test", "nightly")
+
+    def setUp(self):
+        super().setUp()
+        for command in (["init", "-q"],
+                        ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q",
+                         "--allow-empty", "-m", "x"]):
+            subprocess.run(["git", *command], cwd=self.root, check=True)
+        self.write(".gitignore", "*\n")  # nothing that is not committed
+
+    def start(self, *words, **environment):
+        path = os.path.join(self.root, "bin") + ":" + os.environ["PATH"]
+        return subprocess.Popen([os.path.join(self.scripts, words[0]), *words[1:]], cwd=self.root,
+                                env={**os.environ, "PATH": path, **environment}, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def ended(self, process):
+        said, _ = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, said
+
+
+class Test(Case):
+    def test_wrong_words_are_refused_before_anything_is_built(self):
+        self.fake("bin/cmake", "")
+        for words, jobs in (([], "08"), ([], "x"), ([], "0"), (["--fast"], "2")):
+            with self.subTest(words=words, jobs=jobs):
+                code, said = self.ended(self.start("test", *words, JOBS=jobs))
+                self.assertEqual(code, 2, said)
+                self.assertIn("expected a whole number from 1", said)
+        self.assertFalse(os.path.exists(self.calls))
+
+
+class Nightly(Case):
+    def test_the_exit_code_is_that_of_the_parts_asked_for(self):
+        self.fake("bin/cmake", "")
+        code, said = self.ended(self.start("nightly", "tsan-build"))
+        self.assertEqual(code, 0, said)
+        self.fake("bin/cmake", "exit 1")
+        code, said = self.ended(self.start("nightly", "launch-build"))
+        self.assertEqual(code, 1, said)
+        self.assertRegex(said, "launch-build +FAILED")
+
+    def test_jobs_is_a_number_or_left_out(self):
+        self.fake("bin/cmake", "")
+        code, said = self.ended(self.start("nightly", "single", JOBS="many"))
+        self.assertEqual(code, 2, said)
+        code, said = self.ended(self.start("nightly", "single", JOBS=""))
+        self.assertEqual(code, 0, said)
+        self.assertIn(f"cmake --build --preset dev -j {os.cpu_count()} -- -k 0", self.called())
+
+    def test_a_signal_ends_what_it_started(self):
+        self.fake("bin/cmake", SLOW)
+        path = os.path.join(self.root, "child")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=number):
+                process, end = self.start("nightly", "single"), time.monotonic() + PATIENCE_S
+                while not os.path.exists(path) or not os.path.getsize(path):
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.02)
+                process.send_signal(number)
+                code, said = self.ended(process)
+                self.assertEqual(code, 128 + number, said)
+                self.assertNotIn("Traceback", said)
+                with open(path, encoding="utf-8") as handle:
+                    child = int(handle.read())
+                while self.lives(child):
+                    self.assertLess(time.monotonic(), end, "what it started lives on")
+                    time.sleep(0.02)
+                os.unlink(path)
+
+    def lives(self, process):
+        try:
+            with open(f"/proc/{process}/stat", encoding="utf-8") as handle:
+                return ") Z " not in handle.read()
+        except OSError:
+            return False
+
+
+if __name__ == "__main__":
+    unittest.main()
