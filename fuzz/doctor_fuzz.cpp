@@ -1,5 +1,5 @@
-// What a stranger can send to a doctor: the first byte says how the rest is read. 0: the head of a
-// message; what decodes and is encoded to other bytes is wrong. Else: the body of a message of that
+// Messages from a stranger to a doctor. The first byte says how the rest is read. 0: the head of a
+// message; one that decodes must encode to the same bytes. Else: the body of a message of that
 // kind, which must come out as it went in.
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a stranger can send: the first byte says how the rest is read. 0: a frame, header and all;
-// what decodes and seals to other bytes must fail its check. 1: the head of a hello; 2: of a
+// Frames from a stranger. The first byte says how the rest is read. 0: a frame, header and all; one
+// that decodes, and seals to other bytes, must fail its check. 1: the head of a hello; 2: of a
 // refusal. 3: three bytes a message (class, number), as an inbox gets them in any order. 4: the
 // head of an acknowledgement, for an outbox that has written a few messages.
 #include <cstddef>

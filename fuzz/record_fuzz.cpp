@@ -1,7 +1,6 @@
-// Recordings. The first byte says how the rest is read. 0: a file, entry by entry; 1 to 5: the
-// payload of an entry of that type, which holds a value or an error, and the value written and read
-// again is the same bytes; 6: inputs, each behind its length, which a node can be fed if they are
-// possible.
+// Recordings. The first byte says how the rest is read. 0: a file, entry by entry. 1 to 5: the
+// payload of an entry of that type: a value or an error, and a value is written as the same bytes.
+// 6: inputs, each behind its length; a node takes those that are possible.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What a stranger can send to a port under TLS, at either end of the handshake, in pieces.
+// Bytes from a stranger, in pieces, at either end of a TLS handshake.
 #include <cstdint>
 #include <ctime>
 
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest = rest.subspan(now.size());
     session->receive(now);
     const auto done = session->handshake();
-    // Nobody without a key ends the handshake, and nobody is told more than an alert's worth.
+    // No handshake ends without a key, and answers stay short.
     if (!done) return 0;
     LH_CHECK(!*done && !session->is_established() && session->peer_sites().empty());
     LH_CHECK(session->outgoing().size() < 16 * 1024);

@@ -4,10 +4,9 @@ import os
 import re
 import signal
 import subprocess
-import time
 import unittest
 
-from scripts_case import CopiedCase
+from scripts_case import PATIENCE_S, CopiedCase, hear_signals, lives
 
 # A compilation as cmake --build has it: a process that starts another one.
 SLOW = "sleep 60 & echo $! $$ > pids; wait"
@@ -53,13 +52,10 @@ class Demo(CopiedCase):
 
     def gone(self):
         """No process of the build is left."""
-        with open(os.path.join(self.root, "pids"), encoding="utf-8") as handle:
-            pids = handle.read().split()
+        pids = self.numbers_in("pids")
         self.assertEqual(len(pids), 2)
         for pid in pids:
-            if os.path.exists(f"/proc/{pid}"):
-                with open(f"/proc/{pid}/stat", encoding="utf-8") as handle:
-                    self.assertIn(") Z ", handle.read())  # ended; nobody has asked for its code
+            self.assertFalse(lives(pid))
 
     def test_a_fetch_that_fails_ends_the_build(self):
         self.fake("bin/cmake", f'[[ "$1" != --build ]] || {{ {SLOW}; }}')
@@ -83,19 +79,14 @@ class Demo(CopiedCase):
         for slow, number in itertools.product((training, building),
                                               (signal.SIGINT, signal.SIGTERM)):
             self.fake(*slow)
-            # Bash cannot trap what was ignored when it began.
             process = subprocess.Popen([os.path.join(self.scripts, "demo")], env=self.env,
-                                       preexec_fn=lambda: signal.signal(signal.SIGINT,
-                                                                        signal.SIG_DFL),
+                                       preexec_fn=hear_signals,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            pids, end = os.path.join(self.root, "pids"), time.monotonic() + 60
-            while not (os.path.exists(pids) and os.path.getsize(pids)):
-                self.assertLess(time.monotonic(), end)
-                time.sleep(0.01)
+            self.numbers_in("pids")
             process.send_signal(number)
-            self.assertEqual(process.wait(60), 128 + number)
+            self.assertEqual(process.wait(PATIENCE_S), 128 + number)
             self.gone()
-            os.remove(pids)
+            os.remove(os.path.join(self.root, "pids"))
 
 
 if __name__ == "__main__":

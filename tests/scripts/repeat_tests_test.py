@@ -2,9 +2,10 @@
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
-from scripts_case import ScriptCase
+from scripts_case import PATIENCE_S, ENDING, ScriptCase, hear_signals, lives
 
 TESTS = """\
 add_test(good "sh" "-c" "echo $WORD >> {root}/started; test $WORD = said")
@@ -12,6 +13,7 @@ set_tests_properties(good PROPERTIES ENVIRONMENT "WORD=said" WORKING_DIRECTORY "
 add_test(folder/bad "sh" "-c" "echo bad >> {root}/started; echo a word; mkdir {root}/only-once")
 add_test(alone "sh" "-c" "exit 1")
 set_tests_properties(alone PROPERTIES RUN_SERIAL "ON")
+add_test(waits "sh" "-c" "echo $$ > {root}/child; exec sleep 61")
 add_test(slow "sleep" "60")
 set_tests_properties(slow PROPERTIES TIMEOUT "0.2")
 """
@@ -25,7 +27,8 @@ class RepeatTests(ScriptCase):
         scripts = os.path.join(self.root, "scripts")
         os.mkdir(scripts)
         here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts")
-        shutil.copy(os.path.join(here, "repeat-tests"), scripts)
+        for name in ("repeat-tests", "signals.py"):
+            shutil.copy(os.path.join(here, name), scripts)
         self.script = os.path.join(scripts, "repeat-tests")
 
     def repeat(self, status, *words):
@@ -64,6 +67,21 @@ class RepeatTests(ScriptCase):
 
     def test_what_takes_too_long_is_killed(self):
         self.assertRegex(self.repeat(1, "--times", "1", "-R", "slow"), r"(?m)^slow +1 +1 ")
+
+    def test_a_signal_ends_what_it_started(self):
+        for number in ENDING:
+            process = subprocess.Popen([self.script, "--build", self.root, "--busy", "1", "--times",
+                                        "1", "-R", "waits"], preexec_fn=hear_signals,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            child = self.numbers_in("child")[0]
+            process.send_signal(number)
+            self.assertEqual(process.wait(PATIENCE_S), 128 + number)
+            self.until(lambda: not lives(child), "the test lives on")
+            os.unlink(os.path.join(self.root, "child"))
+
+    def test_wrong_numbers_are_refused(self):
+        for word in ("--times", "--jobs"):
+            self.assertIn("expected a number from 1", self.repeat(2, word, "0"))
 
     def test_a_name_of_no_test_is_refused(self):
         self.assertIn("no test", self.repeat(1, "-R", "nonsense"))

@@ -1,19 +1,16 @@
 """scripts/test and scripts/nightly with a fake cmake: wrong words, exit codes, signals."""
 import os
-import signal
 import subprocess
-import time
 import unittest
 
-from scripts_case import CopiedCase
+from scripts_case import PATIENCE_S, ENDING, CopiedCase, hear_signals, lives
 
-PATIENCE_S = 60
 # As ninja has it: a compilation in a group of its own, which ninja ends when it is asked to end.
 SLOW = "trap 'kill $child; exit 1' TERM\nsetsid sleep 71 & child=$!\necho $child > child\nwait"
 
 
 class Case(CopiedCase):
-    copied = ("test", "nightly")
+    copied = ("test", "nightly", "signals.py")
 
     def setUp(self):
         super().setUp()
@@ -27,7 +24,8 @@ class Case(CopiedCase):
         path = os.path.join(self.root, "bin") + ":" + os.environ["PATH"]
         return subprocess.Popen([os.path.join(self.scripts, words[0]), *words[1:]], cwd=self.root,
                                 env={**os.environ, "PATH": path, **environment}, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                                preexec_fn=hear_signals, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
 
     def ended(self, process):
         said, _ = process.communicate(timeout=PATIENCE_S)
@@ -63,32 +61,33 @@ class Nightly(Case):
         self.assertEqual(code, 0, said)
         self.assertIn(f"cmake --build --preset dev -j {os.cpu_count()} -- -k 0", self.called())
 
+    def test_only_what_is_committed_need_not_be_run_again(self):
+        self.fake("bin/cmake", "")
+        for name in ("bin/ctest", "scripts/sanitize-launch", "scripts/fuzz", "scripts/bench",
+                     "build/nightly/tests/longhaul_conformance_test"):
+            self.fake(name, "")
+        for changed, runs in ((False, True), (False, False), (True, True), (True, True)):
+            if changed:
+                os.unlink(os.path.join(self.root, ".gitignore"))
+                self.write(".gitignore", "*\n!change\n")
+                self.write("change", "")
+            self.write("calls", "")
+            code, said = self.ended(self.start("nightly"))
+            self.assertEqual(code, 0, said)
+            self.assertEqual(bool(self.called()), runs, said)
+
     def test_a_signal_ends_what_it_started(self):
         self.fake("bin/cmake", SLOW)
-        path = os.path.join(self.root, "child")
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ENDING:
             with self.subTest(signal=number):
-                process, end = self.start("nightly", "single"), time.monotonic() + PATIENCE_S
-                while not os.path.exists(path) or not os.path.getsize(path):
-                    self.assertLess(time.monotonic(), end)
-                    time.sleep(0.02)
+                process = self.start("nightly", "single")
+                child = self.numbers_in("child")[0]
                 process.send_signal(number)
                 code, said = self.ended(process)
                 self.assertEqual(code, 128 + number, said)
                 self.assertNotIn("Traceback", said)
-                with open(path, encoding="utf-8") as handle:
-                    child = int(handle.read())
-                while self.lives(child):
-                    self.assertLess(time.monotonic(), end, "what it started lives on")
-                    time.sleep(0.02)
-                os.unlink(path)
-
-    def lives(self, process):
-        try:
-            with open(f"/proc/{process}/stat", encoding="utf-8") as handle:
-                return ") Z " not in handle.read()
-        except OSError:
-            return False
+                self.until(lambda: not lives(child), "what it started lives on")
+                os.unlink(os.path.join(self.root, "child"))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class EveryoneMean final : public Overlay {
       return Ok{};
     });
   }
-  // Only for runs in which nobody is waited for any more.
+  // Only for runs that no longer wait for a node.
   void on_view(const View&, Turn& turn) override {
     live_ = live_with(Role::worker, turn.place(), turn.view());
   }
@@ -112,7 +112,7 @@ std::string changed_by_saving(const TestJob::Config& config) {
   for (Rank rank = 0; rank < config.learners.size(); ++rank) {
     const std::string who = "rank " + std::to_string(rank);
     if (whole.finished[rank] != 1 || broken.finished[rank] != 1) return who + " does not finish";
-    // g++ 12 warns of two copies here that are compared: free-nonheap-object.
+    // Without copies: g++ 12 at -O2 warns of them, falsely (free-nonheap-object).
     if (!std::ranges::equal(whole.any_learner(rank).params(), broken.any_learner(rank).params()))
       return who + " has another model";
   }
