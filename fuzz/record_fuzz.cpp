@@ -14,11 +14,11 @@ namespace {
 class Chatty final : public Strategy {
  public:
   void on_start(Turn& turn) override {
-    turn.set_timer(TimerId{1}, Time(5));
+    turn.set_timer(*this, TimerId{1}, Time(5));
     turn.compute(LocalStep{}, 3);
     turn.report(1, nullptr);
   }
-  void on_timer(TimerId id, Turn& turn) override { turn.set_timer(id, turn.now()); }
+  void on_timer(TimerId id, Turn& turn) override { turn.set_timer(*this, id, turn.now()); }
   void on_scored(Round round, const Evaluation&, Turn& turn) override {
     turn.record("scored", round, 1);
   }

@@ -31,6 +31,9 @@ class CountingLearner final : public Learner {
     if (std::holds_alternative<LocalStep>(work) || std::holds_alternative<ProximalStep>(work)) {
       params()[rank_] += 1;
       result.samples = 1;
+    } else if (std::holds_alternative<Gradient>(work)) {
+      std::ranges::fill(grads(), 0.0f);
+      grads()[rank_] = -1;
     }
     return result;
   }
@@ -362,6 +365,35 @@ TEST_P(Deadline, FewerLiveWorkersThanMinClientsEndTheRun) {
   EXPECT_NE(ran.status.error().what.find("3 workers are left, [sync] min_clients is 4"),
             std::string::npos)
       << ran.status.error().what;
+}
+
+// Three workers hold one kind of data, the fourth another. The fourth takes 20 s a step from 3 s
+// on: each round ends at the deadline without its group, which is recorded as missing.
+TEST(DeadlineMedian, AGroupThatIsSlowForGoodIsNotWaitedFor) {
+  constexpr double kUsual_s = 2 * 0.13 + 2 * 0.05;  // two steps and two delays
+  for (const double medians : {2.0, 5.0}) {
+    SCOPED_TRACE(medians);
+    JobSpec spec = late_spec(
+        {.sync = "fedgsync",
+         .settings = SettingList{real_setting("round_deadline", medians),
+                                 whole_setting("groups", 2), whole_setting("regroup", 1000)},
+         .rounds = 40});
+    spec.parts.sync.settings.push_back(whole_setting("steps", 2));
+    spec.watch = [](std::unique_ptr<Learner> inner, Rank rank) {
+      return std::make_unique<CountingLearner>(std::move(inner), rank == 3 ? 58 : 57);
+    };
+    spec.tables->network.link = {{}, 50ms};
+    const Time steps[] = {100ms, 170ms, 320ms, 130ms};
+    for (Rank rank = 0; rank < 4; ++rank) spec.tables->speeds[rank] = {.mean = steps[rank]};
+    spec.tables->speeds[3].trace = flow::Trace{.at = {0, 3}, .values = {130, 20000}};
+    LateRun ran(spec);
+    ASSERT_TRUE(ran.status) << ran.status.error().what;
+    const auto& rounds = ran.recorded.values["round_s"][0];
+    for (const auto& [round, took] : rounds)
+      EXPECT_NEAR(took, round < 5 ? kUsual_s : medians * kUsual_s, 0.05 * took) << round;
+    EXPECT_GE(ran.recorded.values["missing_group"][0].size(), 30u);
+    EXPECT_GE(ran.recorded.values["suspected_group"][0].size(), 1u);
+  }
 }
 
 TEST(DeadlineSettings, ThoseThatNoRoundCanMeetAreRefused) {

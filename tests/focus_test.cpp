@@ -118,6 +118,7 @@ class Sites {
     nodes_[rank] = node.get();
     world_->restart(place(rank, 1), std::move(node), learners_[rank].get());
   }
+  void try_with(NodeConfig::TryModel trial) { trial_ = std::move(trial); }
   void expect_lies() { lied_to_ = true; }  // what is answered may be anything
   World& world() { return *world_; }
   const FocusNode& node(Rank rank) const { return *nodes_[rank]; }
@@ -134,6 +135,9 @@ class Sites {
     config.put_model = [models = static_cast<TracksLearner*>(learners_[rank].get())](
                            std::uint32_t number, const GivenModel& model) {
       return models->put_cheap(number, model.classes, std::as_bytes(std::span(model.file)));
+    };
+    config.try_model = [this](const std::shared_ptr<const GivenModel>& model) {
+      return trial_ ? trial_(model) : std::optional<Status>(Ok{});
     };
     if (config_.drift > 0)
       config.resample = ResampleConfig{.drift = config_.drift,
@@ -172,6 +176,7 @@ class Sites {
   }
 
   Config config_;
+  NodeConfig::TryModel trial_;
   Time duration_;
   std::shared_ptr<const Members> members_;
   std::vector<std::unique_ptr<Learner>> learners_, retired_;
@@ -535,6 +540,35 @@ TEST(FocusModels, AGivenModelReachesAllSitesAndOldClustersKeepTheirs) {
   EXPECT_EQ(sites.answer(zero).clusters, expected_of_all(sites, 3, 0));   // a class of the list
   EXPECT_EQ(sites.answer(other).clusters, expected_of_all(sites, 3, 1));  // OTHER
   EXPECT_TRUE(sites.bad().empty()) << sites.bad();
+}
+
+TEST(FocusModels, SitesAnswerAndIndexWhileAModelIsTried) {
+  Sites sites(3);
+  sites.stream(1, 480);
+  sites.try_with([&](const std::shared_ptr<const GivenModel>& model) -> std::optional<Status> {
+    if (sites.world().now() < Time(20s)) return std::nullopt;
+    if (model->file != exact_model().file) return Status(invalid("it took too long"));
+    return Status(Ok{});
+  });
+  const auto given = sites.give(1, 2s, exact_model());
+  const auto asked = sites.ask(1, 10s, {.cls = 0});
+  for (Rank rank = 0; rank < 3; ++rank)
+    sites.ask(rank, 25s, {.cls = 0});  // an input after the trial
+  sites.run(15s);
+  EXPECT_FALSE(sites.answer(given).last);
+  ASSERT_TRUE(sites.answer(asked).last);
+  EXPECT_TRUE(sites.answer(asked).last->missing.empty());
+  EXPECT_GT(sites.node(1).index().objects(), 100u);
+  GivenModel slow = exact_model();
+  slow.file = "noise = 1";
+  const auto refused = sites.give(0, 40s, slow);
+  sites.run(60s);
+  ASSERT_TRUE(sites.answer(given).last);
+  EXPECT_EQ(sites.answer(given).last->kind, Answer::Kind::given);
+  ASSERT_TRUE(sites.answer(refused).last);
+  EXPECT_EQ(sites.answer(refused).last->why, "it took too long");
+  for (Rank rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(sites.node(rank).index().config().model, (ModelVersion{1, 1}));
 }
 
 // A file of several pieces; a site that was lost, and one that was lost while it fetched.

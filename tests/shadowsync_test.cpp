@@ -139,6 +139,34 @@ TEST(ShadowSync, ALaneThatExchangesHoldsUpNoOther) {
   EXPECT_NEAR(utilisation("background", kLanes, kEvery, kEach), 1, 0.01);
 }
 
+// One trainer with two lanes, each of which steps and then exchanges: a vector down, one up, and
+// three more delays. The directions are free of each other, so the lanes, half a period apart, are
+// never in each other's way, if what carries no vector does not wait behind those of the other.
+TEST(ShadowSync, RequestsDoNotWaitBehindTheVectorsOfOtherLanes) {
+  constexpr double kMbps = 80, kDelay_s = 0.005, kEach_s = 0.010;
+  JobSpec spec = shadow_spec("shadowsync_easgd");
+  spec.workers = 1;
+  spec.size = 500'000;
+  spec.chunk_bytes = 64 * 1024;
+  spec.rounds = 60;
+  spec.steps = 1;
+  spec.parts.sync.settings.push_back({"mode", {std::string("foreground")}});
+  spec.parts.sync.settings.push_back({"lanes", {std::int64_t{2}}});
+  Tables& tables = *spec.tables;
+  const sim::Rate rate = flow::bytes_per_second(kMbps);
+  tables.network.sites.assign(2, {rate, rate, {}, 0ms});
+  tables.network.site_of = {0, 1};
+  tables.network.link = {{}, from_seconds(kDelay_s)};
+  tables.speeds.assign(2, {from_seconds(kEach_s), sim::JitteredSteps::Jitter::none, 0});
+  const Log log = log_of(spec);
+  const double vector_s = double(spec.size) * 4 / (kMbps * 125000);
+  const double lane_s = 2 * vector_s + 4 * kDelay_s + 2 * kEach_s;
+  const auto& waits = log.figures.at("wait_s").at(0);
+  double sum = 0;
+  for (const double wait : waits) sum += wait;
+  EXPECT_NEAR(sum / double(waits.size()), lane_s - 2 * kEach_s, 0.05 * lane_s);
+}
+
 // shadowsync.md invariant 9: of a phantom, too, all stop in the same round.
 TEST(ShadowSync, PhantomsEndWhenAllAreDone) {
   for (const char* variant : {"shadowsync", "shadowsync_foreground", "shadowsync_easgd"}) {

@@ -32,6 +32,8 @@ struct Field {
   std::string_view unit = {};
   bool positive = false;  // numbers: 0 itself is refused
   bool local = false;     // job files: a path, address or output; sites need not agree on it
+  // Job files: a string may be written as a whole number, a list of strings as one string.
+  bool lenient = false;
 };
 
 inline constexpr double kDefaultMaxElements = 65536;

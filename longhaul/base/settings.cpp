@@ -48,6 +48,14 @@ Status read_unsigned(const Settings& s, const Setting& e, const Field& f, Unsign
   return Ok{};
 }
 
+// What a lenient field takes for a string: a whole number, too.
+std::optional<std::string> string_in(const Value& value, const Field& f) {
+  if (const auto* text = std::get_if<std::string>(&value.data)) return *text;
+  const auto* number = std::get_if<std::int64_t>(&value.data);
+  if (f.lenient && number && *number >= 0) return std::to_string(*number);
+  return std::nullopt;
+}
+
 template <class T>
 Status read_list(const Settings& s, const Setting& e, const Field& f, std::vector<T>& into,
                  std::string_view noun) {
@@ -125,9 +133,12 @@ void Settings::set(Setting entry) {
   entries.push_back(std::move(entry));
 }
 
+// The value and what is near to it come before a long list of names (suggestion()).
 Error bad_setting(const Settings& s, const Setting& e, const std::string& expected) {
-  return invalid(fmt::format("{}: [{}] {}: expected {}, found {}", source_of(e), s.table, e.key,
-                             expected, to_text(e.value)));
+  const std::size_t hint = std::min(expected.find("; did you mean"), expected.find(" (known: "));
+  return invalid(fmt::format("{}: [{}] {}: expected {}, found {}{}", source_of(e), s.table, e.key,
+                             expected.substr(0, hint), to_text(e.value),
+                             hint < expected.size() ? expected.substr(hint) : ""));
 }
 
 Status refuse_unknown(const Settings& s, const std::vector<std::string_view>& known) {
@@ -189,7 +200,7 @@ Status read_value(const Settings& s, const Setting& e, const Field& f, double& i
   return Ok{};
 }
 Status read_value(const Settings& s, const Setting& e, const Field& f, std::string& into) {
-  const auto* text = std::get_if<std::string>(&e.value.data);
+  const auto text = string_in(e.value, f);
   if (!text) {
     return bad_setting(
         s, e, f.choices.empty() ? "a string in quotes" : fmt::format("one of {}", join(f.choices)));
@@ -198,17 +209,18 @@ Status read_value(const Settings& s, const Setting& e, const Field& f, std::stri
   if (double(text->size()) > most)
     return bad_setting(s, e, fmt::format("a string of at most {} bytes", most));
   if (!f.choices.empty() && std::find(f.choices.begin(), f.choices.end(), *text) == f.choices.end())
-    return bad_setting(
-        s, e,
-        fmt::format("one of {}{}", join(f.choices),
-                    nearest(*text, f.choices).empty()
-                        ? ""
-                        : fmt::format(" (nearest: '{}')", nearest(*text, f.choices))));
+    return bad_setting(s, e, "a known name" + suggestion(*text, f.choices));
   into = *text;
   return Ok{};
 }
 Status read_value(const Settings& s, const Setting& e, const Field& f,
                   std::vector<std::string>& into) {
+  if (f.lenient && string_in(e.value, f)) {
+    std::string one;
+    LH_TRY(read_value(s, e, f, one));
+    into = {std::move(one)};
+    return Ok{};
+  }
   return read_list(s, e, f, into, "strings");
 }
 Status read_value(const Settings& s, const Setting& e, const Field& f, std::vector<double>& into) {

@@ -84,9 +84,7 @@ class ByteReader {
       value = T(number);
     } else if constexpr (std::is_arithmetic_v<T>) {
       raw(&value, sizeof value);
-      const bool fits = double(value) >= field.min && double(value) <= field.max;  // NaN: no
-      if (!failed() && !fits && (bounded(field) || !std::is_floating_point_v<T>))
-        fail(std::string(field.name) + " is out of range");
+      if (!failed() && !in_range(field, value)) fail(std::string(field.name) + " is out of range");
     } else if constexpr (Fielded<T>) {
       T::fields(value, [this](const Field& f, auto& member) { this->get(f, member); });
     } else {
@@ -116,11 +114,35 @@ class ByteReader {
     return f.min != -std::numeric_limits<double>::infinity() ||
            f.max != std::numeric_limits<double>::infinity();
   }
+  // A real number without bounds may be any.
+  template <class T>
+  static bool in_range(const Field& f, T value) {
+    if (std::is_floating_point_v<T> && !bounded(f)) return true;
+    return double(value) >= f.min && double(value) <= f.max;  // NaN: no
+  }
+  template <Fielded T>
+  friend std::string_view number_out_of_range(const T&);
 
   std::span<const std::byte> in_;
   std::size_t at_ = 0;
   std::string error_;
 };
+
+// The first real number of a struct that from_wire() would refuse: one that has grown too large on
+// its sender's side. "": none.
+template <Fielded T>
+std::string_view number_out_of_range(const T& value) {
+  std::string_view found;
+  T::fields(value, [&]<class Member>(const Field& field, const Member& member) {
+    if (!found.empty()) return;
+    if constexpr (std::is_floating_point_v<Member>) {
+      if (!ByteReader::in_range(field, member)) found = field.name;
+    } else if constexpr (Fielded<Member>) {
+      found = number_out_of_range(member);
+    }
+  });
+  return found;
+}
 
 template <Fielded T>
 Buffer to_wire(const T& value) {

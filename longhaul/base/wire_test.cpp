@@ -41,6 +41,16 @@ struct Outer {
   }
 };
 
+struct Nested {
+  double free = 0;  // without bounds: may be any
+  Outer outer;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(free);
+    LONGHAUL_FIELD(outer);
+  }
+};
+
 Outer outer_example() {
   return {true, Colour::green, 77, 0.5, {{3, "three"}, {4, ""}}, {std::byte{1}, std::byte{2}}};
 }
@@ -55,6 +65,16 @@ TEST(Wire, LayoutIsLittleEndianWithoutPadding) {
   const Buffer want = {std::byte{2}, std::byte{1}, std::byte{2},   std::byte{0},
                        std::byte{0}, std::byte{0}, std::byte{'a'}, std::byte{'b'}};
   EXPECT_EQ(got, want);
+}
+
+TEST(Wire, SaysWhichRealNumberItsReaderWouldRefuse) {
+  Nested value{std::nan(""), outer_example()};
+  EXPECT_EQ(number_out_of_range(value), "");
+  for (const double weight : {-1e-300, 1.1e9, std::nan(""), HUGE_VAL}) {
+    value.outer.weight = weight;
+    EXPECT_EQ(number_out_of_range(value), "weight") << weight;
+    EXPECT_EQ(why(to_wire(value.outer)), "weight is out of range");
+  }
 }
 
 TEST(Wire, RoundTrip) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 
 #include "longhaul/base/check.h"
+#include "longhaul/base/decimal.h"
 
 namespace longhaul::codec {
 namespace {
@@ -38,8 +38,7 @@ std::uint32_t nth_magnitude(std::span<const float> values, std::size_t count) {
 }  // namespace
 
 std::size_t count_of(double ratio, std::size_t length) {
-  // 0.07 * 100 is a little more than 7.
-  const auto count = std::size_t(std::ceil(ratio * double(length) * (1 - 1e-12)));
+  const auto count = std::size_t(whole_up(ratio * double(length)));
   return std::min(length, std::max<std::size_t>(1, count));
 }
 

@@ -59,7 +59,7 @@ void Checks::set_timer(Turn& turn) const {
   for (const auto& [number, batch] : batches_)
     if (batch.verifier != turn.self() && !batch.given_up)
       next = std::min(next.value_or(batch.heard + patience_), batch.heard + patience_);
-  if (next) turn.set_timer(kTimer, *next);
+  if (next) turn.set_timer(node_, kTimer, *next);
 }
 
 void Checks::take(Rank from, const StillChecking& message, Time now) {

@@ -8,7 +8,7 @@
 #include <set>
 #include <span>
 
-#include "longhaul/core/turn.h"
+#include "longhaul/core/machine.h"
 #include "longhaul/focus/index.h"
 #include "longhaul/focus/messages.h"
 
@@ -18,9 +18,10 @@ class Checks {
  public:
   static constexpr std::size_t kInFlight = 2;  // batches to one verifier
   static constexpr TimerId kTimer{5};          // of the node, which then calls advance()
-  // `batch`: most objects of one; `object_bytes`: of one, on its way to another site.
-  Checks(std::uint32_t batch, std::uint32_t object_bytes, Time patience)
-      : batch_(batch), object_bytes_(object_bytes), patience_(patience) {}
+  // `node`: whose part it is. `batch`: most objects of one; `object_bytes`: of one, on its way to
+  // another site.
+  Checks(const Machine& node, std::uint32_t batch, std::uint32_t object_bytes, Time patience)
+      : node_(node), batch_(batch), object_bytes_(object_bytes), patience_(patience) {}
 
   void request(std::uint64_t cluster, Rank verifier);  // nothing if it is pending
   void forget(std::uint64_t cluster);                  // unless it is on its way
@@ -52,6 +53,7 @@ class Checks {
   void send(Rank verifier, std::deque<std::uint64_t>& queue, const Index&, Turn&);
   std::size_t in_flight(Rank verifier) const;
 
+  const Machine& node_;
   std::uint32_t batch_, object_bytes_;
   Time patience_;
   std::map<Rank, std::deque<std::uint64_t>> queues_;  // by verifier

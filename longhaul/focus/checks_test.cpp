@@ -61,7 +61,8 @@ struct SiteOfChecks {
   Credits credits;
   Time now{0};
   std::optional<Index> index;
-  Checks checks{kBatch, 4, 8s};
+  Machine node;
+  Checks checks{node, kBatch, 4, 8s};
   std::vector<Send> sent;
   std::vector<Time> timers;
 };
@@ -125,7 +126,7 @@ TEST(Checks, VerdictsThatCannotBeLeaveTheBatchOnItsWay) {
 
 TEST(Verifier, SaysOfEveryBatchThatItIsHere) {
   SiteOfChecks at;
-  Verifier verifier(1, 1, 8s);
+  Verifier verifier(at.node, 1, 1, 8s);
   const Check check{.batch = 7, .length = 1, .stride = 4, .items = {{3, 4, 0}}};
   const Payload body(share(Buffer(4)));
   ASSERT_TRUE(verifier.take(1, check, body, 0s));
@@ -147,7 +148,8 @@ TEST(Verifier, SaysOfEveryBatchThatItIsHere) {
 }
 
 TEST(Verifier, RefusesWhatIsNoObjectOfTheStream) {
-  Verifier verifier(1, 16, 8s);
+  const Machine node;
+  Verifier verifier(node, 1, 16, 8s);
   const auto take = [&](std::uint32_t length, std::uint64_t seq, std::size_t bytes) {
     const Check check{.batch = 7, .length = length, .stride = 64, .items = {{3, seq, 0}}};
     return verifier.take(1, check, Payload(share(Buffer(bytes))), 0s);

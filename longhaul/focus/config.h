@@ -34,6 +34,7 @@ struct Config {
   std::uint32_t queue_items = 10000;
   double interval_gap_s = 1;
   double answer_timeout_s = 30;
+  double trial_s = 20, trial_mb = 0;
   double rate = 10;
   std::optional<std::uint64_t> objects;
   double cheap_ms = 0.4;
@@ -101,6 +102,14 @@ struct Config {
                        "stream = \"images\": the accurate model, a TorchScript file; a run's "
                        "model.pt is one",
                    .local = true);
+    LONGHAUL_FIELD(trial_s,
+                   .doc =
+                       "most time for the trial of a model's file on two objects, in a process of "
+                       "its own; a file that takes longer is refused; below answer_timeout_s",
+                   .max = 1e6, .unit = "s", .positive = true, .local = true);
+    LONGHAUL_FIELD(trial_mb,
+                   .doc = "most memory for that trial; 0: half of what is free on the machine",
+                   .max = 1e9, .unit = "MB", .local = true);
   }
   template <class Self, class Visit>
   static void index_fields(Self& self, Visit&& visit) {

@@ -71,11 +71,11 @@ FocusNode::FocusNode(const NodeConfig& config)
       index_(config.index),
       verdicts_(config.gt_version),
       ingest_(config.queue_items),
-      checks_(config.gt_batch, config.object_bytes, config.patience),
-      verifier_(config.gt_version, config.length, config.patience),
-      site_queries_(config.uses_known_verdicts, config.patience),
-      querier_(config.patience, config.index.classes),
-      models_(config.patience) {
+      checks_(*this, config.gt_batch, config.object_bytes, config.patience),
+      verifier_(*this, config.gt_version, config.length, config.patience),
+      site_queries_(*this, config.uses_known_verdicts, config.patience),
+      querier_(*this, config.patience, config.index.classes),
+      models_(*this, config.patience) {
   if (config.resample) resampler_.emplace(*config.resample);
 }
 
@@ -143,7 +143,7 @@ Buffer FocusNode::checkpoint() {
 }
 
 void FocusNode::on_start(Turn& turn) {
-  if (config_.duration) turn.set_timer(kOver, *config_.duration);
+  if (config_.duration) turn.set_timer(*this, kOver, *config_.duration);
   if (const Status put = put_kept(); !put) return turn.fail(put.error());
   models_.on_start(turn);
 }
@@ -298,6 +298,11 @@ void FocusNode::check_candidate(Turn& turn) {
   if (!candidate) return;
   const std::uint32_t number = free_number();
   Status good = check_given(*candidate);
+  if (good && config_.try_model) {
+    const auto tried = config_.try_model(candidate);
+    if (!tried) return;
+    good = *tried;
+  }
   if (good) good = config_.put_model(number, *candidate);
   if (const auto model = models_.checked(good ? "" : good.error().what, turn))
     keep(model, number, turn);

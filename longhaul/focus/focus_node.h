@@ -37,6 +37,10 @@ struct NodeConfig {
   // nullptr: they are refused. Lives as long as the node's learner.
   using PutModel = std::function<Status(std::uint32_t number, const GivenModel&)>;
   PutModel put_model = nullptr;
+  // Tries such a model first, elsewhere: this node goes on meanwhile. Nothing: it is not known yet;
+  // asked again at the next input, and there is one when it is. nullptr: none is tried.
+  using TryModel = std::function<std::optional<Status>(const std::shared_ptr<const GivenModel>&)>;
+  TryModel try_model = nullptr;
   bool no_clusters = false;      // T stays 0
   std::uint32_t length = 0;      // values of an object; 0: peers may send any
   std::uint32_t own_models = 1;  // of the job: numbers below are theirs

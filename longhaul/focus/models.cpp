@@ -137,7 +137,7 @@ void Models::stored(Turn& turn) {
   if (std::exchange(announced_, true)) return;
   if (giving_ && giving_->version == version()) {
     giving_->until = turn.now() + patience_;
-    turn.set_timer(kTimer, giving_->until);
+    turn.set_timer(node_, kTimer, giving_->until);
     for (Rank rank = 0; rank < turn.place().size(); ++rank) {
       if (rank == turn.self() || !turn.place().member(rank).is(Role::worker)) continue;
       if (turn.view().has(rank))
@@ -183,7 +183,7 @@ void Models::end_if_all(Turn& turn) {
   for (const Rank rank : giving_->missing) last.missing.push_back({.site = rank});
   if (!giving_->gone) answer_user(giving_->client, last, true, turn);
   giving_.reset();
-  turn.cancel_timer(kTimer);
+  turn.cancel_timer(node_, kTimer);
 }
 
 void Models::on_view(Turn& turn) {

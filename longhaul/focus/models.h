@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "longhaul/core/turn.h"
+#include "longhaul/core/machine.h"
 #include "longhaul/focus/given_model.h"
 #include "longhaul/focus/messages.h"
 
@@ -18,8 +18,9 @@ class Models {
  public:
   static constexpr std::size_t kPart = 256 * 1024;  // bytes of one piece
   static constexpr TimerId kTimer{4};
-  // `patience`: a site that says nothing of a user's model for so long is missing.
-  explicit Models(Time patience) : patience_(patience) {}
+  // `node`: whose part it is. `patience`: a site that says nothing of a user's model for so long is
+  // missing.
+  Models(const Machine& node, Time patience) : node_(node), patience_(patience) {}
 
   // From the log, before the start.
   void restore(std::shared_ptr<const GivenModel> model) {
@@ -77,6 +78,7 @@ class Models {
   void taken_by(Rank, const std::string& why, Turn&);
   void end_if_all(Turn&);
 
+  const Machine& node_;
   Time patience_;
   std::shared_ptr<const GivenModel> newest_, candidate_;
   Bytes encoded_;  // newest_, for those who fetch it; made when one does

@@ -111,7 +111,7 @@ void Querier::set_timer(Turn& turn) {
   for (const auto& [number, open] : open_)
     for (const auto& [rank, site] : open.sites)
       if (!site.done() && (!first || site.last < *first)) first = site.last;
-  first ? turn.set_timer(kTimer, *first + patience_) : turn.cancel_timer(kTimer);
+  first ? turn.set_timer(node_, kTimer, *first + patience_) : turn.cancel_timer(node_, kTimer);
 }
 
 void Querier::advance(OpenQueries::iterator at, Turn& turn) {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "longhaul/core/turn.h"
+#include "longhaul/core/machine.h"
 #include "longhaul/focus/answer.h"
 
 namespace longhaul::focus {
@@ -15,7 +15,9 @@ namespace longhaul::focus {
 class Querier {
  public:
   static constexpr std::size_t kMostOpen = 64;  // queries; more are refused
-  explicit Querier(Time patience, std::uint32_t classes) : patience_(patience), classes_(classes) {}
+  // `node`: whose part it is.
+  Querier(const Machine& node, Time patience, std::uint32_t classes)
+      : node_(node), patience_(patience), classes_(classes) {}
 
   void on_requested(std::uint64_t client, const Wanted&, Turn&);
   void cancel(std::uint64_t client, Turn&);  // the user wants no more
@@ -59,6 +61,7 @@ class Querier {
   Answer summary(const Open&, Answer::Kind) const;
   void set_timer(Turn&);
 
+  const Machine& node_;
   Time patience_;
   std::uint32_t classes_;
   OpenQueries open_;

@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 // A querier of rank 0 among `count` sites, without a host.
 struct Asking {
-  explicit Asking(Rank count) : querier(10s, 100) {
+  explicit Asking(Rank count) : querier(node, 10s, 100) {
     Members members;
     for (Rank rank = 0; rank < count; ++rank) {
       members.push_back({"site" + std::to_string(rank)});
@@ -45,6 +45,7 @@ struct Asking {
   View view;
   Credits credits;
   Time now{0};
+  const Machine node;
   Querier querier;
   std::vector<Answer> answers;
   std::map<std::uint16_t, int> sent;  // by kind

@@ -142,7 +142,7 @@ void SiteQueries::advance(Checks& checks, Turn& turn) {
     const bool over = open.ended && (!open.wanted.follow || open.enough());
     it = over ? open_.erase(it) : std::next(it);
   }
-  if (next) turn.set_timer(kTimer, *next);
+  if (next) turn.set_timer(node_, kTimer, *next);
 }
 
 void SiteQueries::on_view(Checks& checks, Turn& turn) {

@@ -12,9 +12,9 @@ namespace longhaul::focus {
 
 class SiteQueries {
  public:
-  // `patience`: of the querier.
-  SiteQueries(bool uses_known_verdicts, Time patience)
-      : uses_known_(uses_known_verdicts), still_after_(still_after(patience)) {}
+  // `node`: whose part it is. `patience`: of the querier.
+  SiteQueries(const Machine& node, bool uses_known_verdicts, Time patience)
+      : node_(node), uses_known_(uses_known_verdicts), still_after_(still_after(patience)) {}
 
   // `verifier`: who checks for it.
   Status take(Rank from, const Query&, Rank verifier, const Index&, const Verdicts&, Checks&,
@@ -53,6 +53,7 @@ class SiteQueries {
   void forget_unwanted(Open&, Checks&);
   static void send_confirmed(Rank, Open&, Turn&);
 
+  const Machine& node_;
   bool uses_known_;
   Time still_after_;
   std::map<Key, Open> open_;

@@ -50,7 +50,7 @@ void Verifier::advance(Turn& turn) {
     }
     next = std::min(next.value_or(batch.told + still_after_), batch.told + still_after_);
   }
-  if (next) turn.set_timer(kTimer, *next);
+  if (next) turn.set_timer(node_, kTimer, *next);
 }
 
 void Verifier::on_view(Turn& turn) {

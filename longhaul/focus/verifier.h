@@ -4,7 +4,7 @@
 // is bounded by what sites may have on their way.
 #include <deque>
 
-#include "longhaul/core/turn.h"
+#include "longhaul/core/machine.h"
 #include "longhaul/focus/messages.h"
 
 namespace longhaul::focus {
@@ -12,9 +12,9 @@ namespace longhaul::focus {
 class Verifier {
  public:
   static constexpr TimerId kTimer{6};  // of the node, which then calls advance()
-  // `length`: values of an object, 0: any. `patience`: of the sites.
-  Verifier(std::uint32_t version, std::uint32_t length, Time patience)
-      : version_(version), length_(length), still_after_(still_after(patience)) {}
+  // `node`: whose part it is. `length`: values of an object, 0: any. `patience`: of the sites.
+  Verifier(const Machine& node, std::uint32_t version, std::uint32_t length, Time patience)
+      : node_(node), version_(version), length_(length), still_after_(still_after(patience)) {}
 
   // Error: its objects do not fit, are none of a stream, or it is more than a site may send.
   Status take(Rank from, const Check&, const Payload& body, Time now);
@@ -34,6 +34,7 @@ class Verifier {
     Time told{0};  // the site, of this batch
     void state(auto& ar) { ar(from, number, items, told); }
   };
+  const Machine& node_;
   std::uint32_t version_, length_;
   Time still_after_;
   std::deque<Batch> queue_;

@@ -31,8 +31,9 @@ Status AgreedMean::begin(const VectorId& key, const std::vector<Rank>& members,
   LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostWeight));
   LH_CHECK(!given.contributes || given.values.size() == (common_.place.phantom ? 0 : given.length));
   if (given.contributes && !all_finite(given.values))
-    return not_finite("a value to average in round " + std::to_string(key.round) +
-                      " is not finite; training has diverged: lower [optimizer] rate");
+    return not_finite(
+        "its contribution to round " + std::to_string(key.round) +
+        " has values that are not finite; look at its data, or lower [optimizer] rate");
   const RankList named = members.empty() ? common_.workers : RankList(members);
   LH_CHECK(includes(common_.workers, named));
   Group& group = groups_.try_emplace(key.group, common_, key.group, named).first->second;
@@ -298,7 +299,7 @@ void AgreedMean::finish(Turn& turn) {
   for (const std::uint32_t number : over) drop(number);
   if (first == alarm_) return;
   alarm_ = first;
-  first ? turn.set_timer(TimerId{0}, *first) : turn.cancel_timer(TimerId{0});
+  first ? turn.set_timer(*this, TimerId{0}, *first) : turn.cancel_timer(*this, TimerId{0});
 }
 
 void AgreedMean::drop(std::uint32_t group) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/flow/bound.h"
 #include "longhaul/flow/capacities.h"
 #include "longhaul/flow/forest.h"
@@ -136,7 +137,7 @@ SitePlan plan_between(const flow::Wan& between, const Partition& grid, bool circ
 
 Forest over_sites(const SitePlan& plan, const SiteGroups& groups, std::size_t pieces) {
   Forest forest = over_sites(plan.trees, groups, 1, pieces);
-  if (plan.lag < 1) forest.lag = std::uint32_t(plan.lag * double(pieces));
+  if (plan.lag < 1) forest.lag = std::uint32_t(whole_down(plan.lag * double(pieces)));
   return forest;
 }
 

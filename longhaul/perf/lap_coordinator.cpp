@@ -66,7 +66,7 @@ Status LapCoordinator::take(Rank from, const Go& go, Turn& turn) {
 void LapCoordinator::start_at(Time at, Turn& turn) {
   start_ = at;
   phase_ = at > turn.now() ? Phase::set : Phase::running;
-  if (phase_ == Phase::set) turn.set_timer(kStart, at);
+  if (phase_ == Phase::set) turn.set_timer(*this, kStart, at);
 }
 
 void LapCoordinator::on_timer(TimerId, Turn&) {

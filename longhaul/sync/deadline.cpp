@@ -1,8 +1,8 @@
 #include "longhaul/sync/deadline.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
@@ -14,8 +14,8 @@ RoundsWithDeadline::RoundsWithDeadline(const SyncEntry& entry, SyncParts parts,
 
 Status check_min_clients(std::uint32_t min_clients, const Place& place, double share) {
   const auto workers = place.members.with(Role::worker).size();  // known; every node asks
-  const long drawn = std::max(1l, std::lround(share * double(workers)));
-  if (long(min_clients) <= drawn) return Ok{};
+  const auto drawn = std::uint64_t(std::max(1.0, whole_nearest(share * double(workers))));
+  if (min_clients <= drawn) return Ok{};
   return invalid("[sync] min_clients = " + std::to_string(min_clients) + ", but " +
                  std::to_string(drawn) + " workers compute in a round: lower it");
 }
@@ -54,7 +54,7 @@ void RoundsWithDeadline::begin_steps(std::optional<Time> allowed, Turn& turn) {
 
 void RoundsWithDeadline::set_deadline(Time after, Turn& turn) {
   deadline_ = turn.now() + after;
-  turn.set_timer(kDeadline, *deadline_);
+  turn.set_timer(*this, kDeadline, *deadline_);
 }
 
 void RoundsWithDeadline::on_timer(TimerId id, Turn& turn) {
@@ -87,7 +87,7 @@ std::vector<float> RoundsWithDeadline::update_of_steps(Turn& turn) const {
 
 void RoundsWithDeadline::end_steps(Update update, Turn& turn) {
   are_steps_running_ = false;
-  if (deadline_) turn.cancel_timer(kDeadline);
+  if (deadline_) turn.cancel_timer(*this, kDeadline);
   deadline_.reset();
   if (!is_behind()) return give(std::move(update), turn);
   install(turn);

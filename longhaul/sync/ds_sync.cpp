@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/core/group_number.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
@@ -60,7 +61,7 @@ std::uint64_t of_plan(std::uint32_t plan) { return std::uint64_t(plan % 4) << 24
 
 Round swa_from(const DsSync::Config& config, Round max_rounds) {
   if (config.swa_fraction == 0) return ~Round(0);
-  return Round(std::floor((1 - config.swa_fraction) * double(max_rounds))) + 1;
+  return Round(whole_down((1 - config.swa_fraction) * double(max_rounds))) + 1;
 }
 
 }  // namespace

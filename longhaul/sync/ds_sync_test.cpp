@@ -194,22 +194,29 @@ TEST(DsSync, OnlyATopologyCanSense) {
 }
 
 // The final model is the mean over the last rounds of the mean model; of one group that is the
-// model.
+// model. (1 - 0.9) * 10 is a little less than 1.
 TEST(DsSync, SwaAveragesTheLastRounds) {
-  TestJob::Config config = shuffled_job(4, shuffling("grid", 4), 8);
-  config.settings.push_back({"swa_fraction", {0.5}});
-  config.stop.report_every = 1;
-  std::vector<double> models;  // of each round
-  config.score = [&](const std::vector<float>& model) {
-    models.push_back(double(model[0]));
-    return Evaluation{};
+  struct Last {
+    double fraction;
+    std::size_t rounds, first;
   };
-  TestJob job(config);
-  job.run();
-  ASSERT_EQ(models.size(), 8u);
-  const double mean = (models[4] + models[5] + models[6] + models[7]) / 4;
-  EXPECT_GT(std::abs(mean - models[7]), 0.01);
-  for (Rank rank = 0; rank < 4; ++rank) EXPECT_NEAR(job.params(rank)[0], mean, 1e-5);
+  for (const auto& [fraction, rounds, first] : {Last{0.5, 8, 4}, Last{0.9, 10, 1}}) {
+    TestJob::Config config = shuffled_job(4, shuffling("grid", 4), rounds);
+    config.settings.push_back({"swa_fraction", {fraction}});
+    config.stop.report_every = 1;
+    std::vector<double> models;  // of each round
+    config.score = [&](const std::vector<float>& model) {
+      models.push_back(double(model[0]));
+      return Evaluation{};
+    };
+    TestJob job(config);
+    job.run();
+    ASSERT_EQ(models.size(), rounds);
+    double mean = 0;
+    for (std::size_t k = first; k < rounds; ++k) mean += models[k] / double(rounds - first);
+    EXPECT_GT(std::abs(mean - models.back()), 0.01);
+    for (Rank rank = 0; rank < 4; ++rank) EXPECT_NEAR(job.params(rank)[0], mean, 1e-5) << fraction;
+  }
 }
 
 TEST(DsSync, RecordsTheGroupOfEachRoundAndExplainsThem) {

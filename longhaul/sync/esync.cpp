@@ -1,8 +1,8 @@
 #include "longhaul/sync/esync.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
@@ -105,7 +105,7 @@ void ESync::on_idle(Turn& turn) {
   }
   last_ |= granted_ >= config_.max_steps;
   if (waits_ && (taken_.steps < granted_ || last_)) {
-    turn.cancel_timer(kUnanswered);
+    turn.cancel_timer(*this, kUnanswered);
     turn.record("grant_wait_s", round(), seconds(turn.now() - *waits_));
     waits_.reset();
   }
@@ -115,7 +115,7 @@ void ESync::on_idle(Turn& turn) {
   if (waits_) return;
   waits_ = turn.now();
   const double patience = std::max(config_.state_timeout_s, 3 * step_s_.value_or(0));
-  turn.set_timer(kUnanswered, turn.now() + from_seconds(patience));
+  turn.set_timer(*this, kUnanswered, turn.now() + from_seconds(patience));
 }
 
 // One step; with the last that is granted goes the next question, sooner if answers take longer.
@@ -128,7 +128,7 @@ void ESync::take_step(Turn& turn) {
 
 std::uint32_t ESync::look_ahead() const {
   if (*step_s_ <= 0) return 1;
-  const double steps = std::ceil(seconds(states_->rtt()) / *step_s_);
+  const double steps = whole_up(seconds(states_->rtt()) / *step_s_);
   return std::uint32_t(std::clamp(steps, 1.0, double(config_.lease)));
 }
 

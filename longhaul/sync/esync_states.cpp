@@ -112,7 +112,7 @@ void States::answer_all(Turn& turn) {
     if (due && (!next || *due < *next)) next = due;
   }
   // Not before it: rounded up.
-  if (next) turn.set_timer(kDue, std::max(from_seconds(*next) + Time{1}, turn.now()));
+  if (next) turn.set_timer(*this, kDue, std::max(from_seconds(*next) + Time{1}, turn.now()));
 }
 
 std::string States::waiting_for() const {

@@ -1,9 +1,9 @@
 #include "longhaul/sync/fedavg.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
@@ -44,7 +44,7 @@ struct Draw {
 
 RankList draw_workers(double fraction, Round round, const Turn& turn) {
   const RankList live = live_with(Role::worker, turn.place(), turn.view());
-  const auto count = std::size_t(std::max(1l, std::lround(fraction * double(live.size()))));
+  const auto count = std::size_t(std::max(1.0, whole_nearest(fraction * double(live.size()))));
   if (count == live.size()) return live;  // all of them, in order of rank as they are
   return turn.place().members.once("drawn", to_wire(Draw{fraction, round, turn.view().epoch}), [&] {
     std::vector<Rank> workers = live;
@@ -85,7 +85,7 @@ void FedAvg::on_computed(const Computed& computed, Turn& turn) {
     const double epoch =
         double(computed.shard_size) / double(std::max<std::uint64_t>(computed.samples, 1));
     epoch_steps_ =
-        epoch == 0 ? steps_ : std::uint32_t(std::max(1.0, std::ceil(config_.epochs * epoch)));
+        epoch == 0 ? steps_ : std::uint32_t(std::max(1.0, whole_up(config_.epochs * epoch)));
     resetting_ = config_.reset_optimizer;
     if (resetting_) return turn.compute(ResetOptimizer{});
     return take_steps(turn);

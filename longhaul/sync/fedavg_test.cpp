@@ -197,6 +197,21 @@ TEST(FedAvg, EpochsTakeMoreStepsAtLargeSitesAndFedNovaMakesUpForIt) {
   EXPECT_NEAR(double(run("fednova")), 80. / 82, 2e-3);
 }
 
+// 1.1 * 100 is a little more than 110.
+TEST(FedAvg, EpochsOfADecimalTakeItsBatches) {
+  TestJob job({.sync = "fedavg",
+               .settings = {{"epochs", {1.1}}},
+               .learners = learners(2, {}),
+               .make_learner =
+                   [](Rank) {
+                     return std::make_unique<InBatches>(
+                         Quadratic::Config{.rate = 1e-3f, .samples = 200}, 2);
+                   },
+               .stop = {.max_rounds = 2}});
+  job.run();
+  for (const Rank rank : {0u, 1u}) EXPECT_EQ(job.steps[rank], 1 + 2 * 110u);
+}
+
 TEST(FedAvg, SavingAndLoadingAfterAnyEventChangesNothing) {
   const TestJob::Config config{.sync = "fedavg",
                                .settings = {set("steps", 2), {"fraction", {0.5}}},

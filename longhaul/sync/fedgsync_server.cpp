@@ -67,7 +67,7 @@ FedGSyncServer::Taken FedGSyncServer::commit(Rank from, const server::ServerHead
   return Taken::kept;
 }
 
-// Of the live members that the quota is of, and fresh updates of whomever.
+// The quota counts live members, and fresh updates of any member meet it.
 std::vector<grouping::Need> FedGSyncServer::needs(const Turn& turn) const {
   std::vector<grouping::Need> needs;
   for (const grouping::Group& group : groups_) {
@@ -84,11 +84,13 @@ std::vector<grouping::Need> FedGSyncServer::needs(const Turn& turn) const {
   return needs;
 }
 
+bool FedGSyncServer::are_quotas_met(const Turn& turn) const {
+  return std::ranges::all_of(needs(turn), &grouping::Need::met);
+}
+
 void FedGSyncServer::advance(Turn& turn) {
   if (groups_.empty() || over()) return;
-  const auto all = needs(turn);
-  const auto met = [](const grouping::Need& need) { return need.met; };
-  if (std::all_of(all.begin(), all.end(), met)) end_round(turn);
+  if (are_quotas_met(turn)) end_round(turn);
   classify(turn);
 }
 
@@ -106,7 +108,8 @@ void FedGSyncServer::end_round(Turn& turn) {
   record_used(turn);
   judge(turn);
   turn.record("round_s", rounds(), seconds(turn.now() - began_));
-  times_.add(turn.now() - began_);
+  // A round that the deadline has ended is none to set deadlines by: each would be longer.
+  if (are_quotas_met(turn)) times_.add(turn.now() - began_);
   pending_.clear();
   committed(turn);
   if (over()) return;
@@ -155,7 +158,7 @@ void FedGSyncServer::set_deadline(Time since, Turn& turn) {
   const auto allowed = times_.medians(config_.round_deadline);
   if (!allowed) return;
   deadline_ = since + *allowed;
-  turn.set_timer(kDeadline, deadline_);
+  turn.set_timer(*this, kDeadline, deadline_);
 }
 
 void FedGSyncServer::on_timer(TimerId id, Turn& turn) {
@@ -165,7 +168,7 @@ void FedGSyncServer::on_timer(TimerId id, Turn& turn) {
   settle(turn);
 }
 
-// Tells those who are at an update of which class it is now, if that is another than they know.
+// Workers at an update hear its class when it has changed.
 void FedGSyncServer::classify(Turn& turn) {
   if (!config_.differential || over()) return;
   const auto all = needs(turn);
@@ -173,7 +176,7 @@ void FedGSyncServer::classify(Turn& turn) {
   for (const auto& [rank, of] : classes_)
     if (told_[rank] != of && notify(rank, server::to_extension(FedGSyncModel{of})))
       told_[rank] = of;
-  if (const auto late = urgencies_.next_late(all, turn.now())) turn.set_timer(kLate, *late);
+  if (const auto late = urgencies_.next_late(all, turn.now())) turn.set_timer(*this, kLate, *late);
 }
 
 // Its update of this round stays; it has no sketch in the next grouping.

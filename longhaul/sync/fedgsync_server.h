@@ -33,6 +33,7 @@ class FedGSyncServer final : public server::ParameterServer {
 
   void group(Turn&);
   void advance(Turn&);
+  bool are_quotas_met(const Turn&) const;
   void end_round(Turn&);
   void judge(Turn&);
   bool is_in_a_group(Rank) const;

@@ -17,7 +17,7 @@ SyncEntry FedProx::entry() {
 void FedProx::begin_round(Turn& turn) {
   if (!are_steps_running()) {
     late_ = false;
-    if (deadline_s_) turn.set_timer(kLastStep, turn.now() + from_seconds(*deadline_s_));
+    if (deadline_s_) turn.set_timer(*this, kLastStep, turn.now() + from_seconds(*deadline_s_));
   }
   FedAvg::begin_round(turn);
 }

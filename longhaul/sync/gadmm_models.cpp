@@ -60,7 +60,9 @@ void Gadmm::send_model(Turn& turn) {
   phase_ = Phase::exchanging;
   asked_ = turn.now();
   if (!are_finite(solved_))
-    return fail(not_finite("the solution of its local problem is not finite"), turn);
+    return fail(not_finite(is_admm() ? "the solution of its local problem is not finite"
+                                     : "its model is not finite; lower [sync] step"),
+                turn);
   const std::vector<Rank>& to = position_.neighbours;
   VectorContent content;
   if (to.empty() || config_.send == "fp64") {

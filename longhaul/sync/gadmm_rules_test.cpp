@@ -225,6 +225,25 @@ TEST(GadmmRules, AStarWithoutItsHubFindsAnother) {
   EXPECT_TRUE(star.job.errors.empty()) << star.job.errors.front();
 }
 
+// A step that is too long: the figures of a stopping rule grow first, then the models.
+TEST(GadmmRules, ATooLongStepDiverges) {
+  const RuleForms forms = {parabola(1), parabola(2), parabola(-4)};
+  for (const char* method : {"dgd", "dual_averaging"})
+    for (const char* when : {"rounds", "published", "settled"}) {
+      SCOPED_TRACE(std::string(method) + ", " + when);
+      TestJob job(ConvexJob::config(
+          "gadmm", forms, words({{"method", method}, {"stop_when", when}}, {{"step", {1e12}}}),
+          2000));
+      job.run(1000000);
+      ASSERT_FALSE(job.failures.empty());
+      for (const auto& [rank, why] : job.failures)
+        EXPECT_TRUE(why.find("lower [sync] step") != std::string::npos ||
+                    why.find("diverged") != std::string::npos)
+            << why;
+      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    }
+}
+
 TEST(GadmmRules, MetropolisWeightsAddUpToOne) {
   const std::vector<double> own = {6}, left = {0}, right = {3};
   // Degrees 1 and 2 beside a worker of two neighbours: a third each.

@@ -1,8 +1,8 @@
 #include "longhaul/sync/gaia.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/overlay/belief.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
@@ -294,7 +294,7 @@ void Gaia::take_significant(std::uint32_t range, const gaia::Significance& signi
   std::span<float> acc;
   if (place_.phantom) {
     const double share = phase_ == Phase::flushing ? 1 : config_.phantom_share;
-    update.count = std::uint64_t(std::ceil(share * double(at.length)));
+    update.count = std::uint64_t(whole_up(share * double(at.length)));
   } else {
     acc = std::span(acc_).subspan(at.offset, at.length);
     update.indexes =

@@ -1,9 +1,9 @@
 // What gaia would send, to whom, and why: `longhaul explain JOB`.
-#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/sync/gaia.h"
 
 namespace longhaul::sync {
@@ -109,7 +109,7 @@ void Gaia::explain_sizes(Explanation& said) const {
     std::vector<std::string> row = {layer.name.empty() ? "the model" : layer.name,
                                     fmt::format("{}", length)};
     for (std::size_t i = 0; i < std::size(kShares); ++i) {
-      const auto count = std::uint64_t(std::ceil(kShares[i] * double(length)));
+      const auto count = std::uint64_t(whole_up(kShares[i] * double(length)));
       const gaia::Form form = gaia::smallest_form(count, length, coder_, Coding::up);
       const std::uint64_t bytes = gaia::bytes_of(form, count, length, coder_, Coding::up);
       sums[i] += bytes;

@@ -22,6 +22,7 @@ namespace longhaul::sync {
 struct LagHeader {
   static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
   static constexpr std::string_view kName = "header";
+  static constexpr double kMost = 1e300;  // a larger number is one of a run that has diverged
   enum class Kind : std::uint8_t {
     resume,  // a reign begins: the newest model that the worker knows, and its round
     delta,   // to the server: gradient minus the one uploaded before
@@ -50,9 +51,9 @@ struct LagHeader {
     LONGHAUL_FIELD(must_upload);
     LONGHAUL_FIELD(has_ended);
     LONGHAUL_FIELD(knows_model);
-    LONGHAUL_FIELD(rhs, .min = 0, .max = 1e300);
-    LONGHAUL_FIELD(smoothness, .min = 0, .max = 1e300);
-    LONGHAUL_FIELD(objective, .min = -1e300, .max = 1e300);
+    LONGHAUL_FIELD(rhs, .min = 0, .max = kMost);
+    LONGHAUL_FIELD(smoothness, .min = 0, .max = kMost);
+    LONGHAUL_FIELD(objective, .min = -kMost, .max = kMost);
     LONGHAUL_FIELD(samples, .max = 0x1p50);
   }
 };
@@ -91,7 +92,8 @@ class Lag final : public Strategy {
       LONGHAUL_FIELD(least,
                      .doc =
                          "the least loss, summed over all samples; the run also ends when the loss "
-                         "of a round in which all compute is within `tolerance` of it",
+                         "of a round in which all compute is within `tolerance` of it; with it all "
+                         "compute in the rounds that are reported",
                      .min = -1e300, .max = 1e300);
       LONGHAUL_FIELD(tolerance, .doc = "of `least`", .max = 1e300, .positive = true);
     }

@@ -1,6 +1,7 @@
 // The server's side of LAG.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "longhaul/sync/lag.h"
 
@@ -58,15 +59,23 @@ void Lag::begin_round(Turn& turn) {
   admitted_.clear();
   answers_.clear();
   const std::vector<Rank> live = live_workers();
-  awaited_ = descent_.asked(live, turn.random(Purpose::members, round_, 0));
+  const auto asked = descent_.asked(live, turn.random(Purpose::members, round_, 0));
+  // The loss is known where all compute: for `least` in the rounds that are reported.
+  const bool all_compute = config_.least && (round_ + 1) % stop_.report_every == 0;
+  awaited_ = all_compute ? live : asked;
   if (!is_worker()) theta_ = descent_.model();
   knows_model_ = true;
-  const LagHeader ask{.kind = Kind::model,
-                      .round = round_,
-                      .must_upload = descent_.must_upload(),
-                      .rhs = descent_.rhs(live.size()),
-                      .samples = used_};
-  if (!awaited_.empty()) send(awaited_, ask, &descent_.model(), turn);
+  LagHeader ask{.kind = Kind::model,
+                .round = round_,
+                .must_upload = descent_.must_upload(),
+                .rhs = descent_.rhs(live.size()),
+                .samples = used_};
+  if (!asked.empty()) send(asked, ask, &descent_.model(), turn);
+  std::vector<Rank> others;
+  std::ranges::set_difference(awaited_, asked, std::back_inserter(others));
+  ask.must_upload = false;
+  ask.rhs = LagHeader::kMost;  // nothing moves as far
+  if (!others.empty()) send(others, ask, &descent_.model(), turn);
 }
 
 void Lag::end_round(Turn& turn) {

@@ -152,18 +152,59 @@ TEST(LagNightly, RulesOfTheServerTakeAsManyRoundsAsPublished) {
   EXPECT_NEAR(double(scored_rounds("random", 60000, uploads)), 55310, .002 * 55310);
 }
 
-// The run ends by the loss of a round, which the server has before its step.
+// The run ends by the loss of a round, which the server has before its step. Rules by which not all
+// compute look at it in the rounds that are reported, and descend as they do without.
 TEST(Lag, ARunEndsAtItsLeastLoss) {
+  constexpr Round kMost = 400, kReport = 10;
   const Forms forms = {bowl(1, 1), bowl(9, 1), bowl(2, 4)};
   const QuadraticForm whole = testing::sum_of(forms);
   const double least = whole.value(whole.argmin(0, Vector(1)));
-  ConvexJob star("lag", forms, rule("worker", {{"least", {least}}, {"tolerance", {1e-3}}}), 400);
-  star.job.run(1000000);
-  expect_done(star);
-  const std::vector<double> objective = figures(star, "objective");
-  ASSERT_LT(objective.size(), 400u);
-  EXPECT_LT(objective.back() - least, 1e-3);
-  EXPECT_GE(objective.at(objective.size() - 2) - least, 1e-3);
+  for (const char* kind : {"worker", "always", "server", "cyclic", "random"}) {
+    SCOPED_TRACE(kind);
+    TestJob::Config config = ConvexJob::config(
+        "lag", forms, rule(kind, {{"least", {least}}, {"tolerance", {1e-3}}}), kMost);
+    config.stop.report_every = kReport;
+    ConvexJob star(forms, config);
+    star.job.run(1000000);
+    expect_done(star);
+    const Round rounds = star.job.node(0).strategy().rounds_done();
+    const std::vector<double> objective = figures(star, "objective");
+    EXPECT_LT(objective.back() - least, 1e-3);
+    EXPECT_GE(objective.at(objective.size() - 2) - least, 1e-3);
+    ASSERT_LT(rounds, kMost);
+    // The same run without `least`.
+    config.settings = rule(kind);
+    config.stop.max_rounds = rounds;
+    ConvexJob plain(forms, config);
+    plain.job.run(1000000);
+    EXPECT_EQ(figures(plain, "uploads"), figures(star, "uploads"));
+    EXPECT_EQ(plain.job.params(0), star.job.params(0));
+  }
+}
+
+// A step that is too long: what grows ends the run as diverged, and no message is refused on the
+// way, which somebody would wait for.
+TEST(Lag, ATooLongStepDiverges) {
+  const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 3)};
+  for (const bool server_apart : {false, true})
+    for (const char* kind : {"worker", "always", "server", "cyclic", "random"}) {
+      SCOPED_TRACE(std::string(kind) + (server_apart ? ", a server apart" : ""));
+      TestJob::Config config =
+          ConvexJob::config("lag", forms, rule(kind, {{"smoothness", {1e-4}}}), 2000);
+      if (server_apart) {
+        config.roles = {std::uint8_t(Role::worker), std::uint8_t(Role::server),
+                        std::uint8_t(Role::worker)};
+        config.server = 1;
+      }
+      TestJob job(config);
+      job.run(1000000);
+      ASSERT_FALSE(job.failures.empty());
+      for (const auto& [rank, why] : job.failures)
+        EXPECT_TRUE(why.find("larger [sync] smoothness") != std::string::npos ||
+                    why.find("diverged") != std::string::npos)
+            << why;
+      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    }
 }
 
 // gadmm.md property 13 of the specifications: who uploads in the first 30 rounds, against the

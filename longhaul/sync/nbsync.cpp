@@ -218,7 +218,7 @@ void NBSync::watch_step(Turn& turn) {
   const auto allowed = times_.medians(config_.window_deadline);
   if (!allowed) return;
   deadline_ = turn.now() + *allowed;
-  turn.set_timer(kDeadline, *deadline_);
+  turn.set_timer(*this, kDeadline, *deadline_);
 }
 
 void NBSync::on_timer(TimerId, Turn& turn) {

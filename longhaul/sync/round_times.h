@@ -1,6 +1,7 @@
 #pragma once
 // RoundTimes is how long the last rounds took, for deadlines that follow them: so many times the
-// median of the last 15 rounds, from the third on.
+// median of the last 15 rounds, from the third on. Where all rounds may end at a deadline they are
+// not to be added: each would make the next deadline longer.
 #include <algorithm>
 #include <optional>
 #include <vector>

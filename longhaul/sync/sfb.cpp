@@ -92,6 +92,10 @@ Result<std::unique_ptr<Strategy>> make_sfb(const Settings& settings, SyncParts w
   sfb::Config config;
   LH_TRY(read_settings(settings, config));
   LH_TRY(check_sfb(config, with, place));
+  if (!(with.rate > 0))
+    return invalid(
+        "[sync] kind = \"sfb\": every node takes the steps of all, at one [optimizer] rate: "
+        "remove rate from [[site]]");
   return make_strategy<Sfb>(settings, std::move(with), place);
 }
 

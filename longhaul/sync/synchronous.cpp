@@ -123,7 +123,10 @@ void Synchronous::contribute(const LocalResult& result, Turn& turn) {
   LocalResult mine = result;
   // Phantoms have no losses, and weights have nothing to weigh: they count the samples.
   if (turn.place().phantom) mine.weight = double(result.samples);
-  if (!turn.place().phantom) turn.record("train_loss", done_, result.loss);
+  if (!turn.place().phantom) {
+    turn.record("train_loss", done_, result.loss);
+    turn.record("update_norm", done_, norm_of(result.values));
+  }
   if (counts_samples()) turn.record("samples_given", done_, double(result.samples));
   exchange(mine, true, turn);
 }

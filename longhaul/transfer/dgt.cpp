@@ -139,7 +139,7 @@ void Dgt::finish(Turn& turn) {
   const std::optional<Time> due = receiver_.due();
   if (due == alarm_) return;
   alarm_ = due;
-  due ? turn.set_timer(TimerId{0}, *due) : turn.cancel_timer(TimerId{0});
+  due ? turn.set_timer(*this, TimerId{0}, *due) : turn.cancel_timer(*this, TimerId{0});
 }
 
 void Dgt::state(Archive& ar) {

@@ -52,7 +52,7 @@ class OneStep final : public Host {
 }  // namespace
 
 void Scripted::on_start(Turn& turn) {
-  turn.set_timer(TimerId{1}, variation_.timer);
+  turn.set_timer(*this, TimerId{1}, variation_.timer);
   turn.compute(LocalStep{}, 100);
 }
 

@@ -27,10 +27,9 @@ void StepCount::count(Rank from, const Taken& taken, Turn& turn) {
     for (const auto& [rank, one] : *some) units += one.units, samples += one.samples;
   const Round rounds = std::min(units / workers_, config_.max_rounds);
   if (rounds <= known_.rounds) return;
-  const Round every = config_.report_every;
-  const bool reports = rounds / every > known_.rounds / every;
+  const auto report = report_between(known_.rounds, rounds);
   known_.rounds = rounds;
-  if (reports && open_.size() <= config_.lag) due_ = rounds / every * every - 1;
+  if (report && open_.size() <= config_.lag) due_ = report;
   if (rounds >= config_.max_rounds) {
     known_.reason = Reason::max_rounds;
   } else if (config_.max_hours && seconds(turn.now()) >= *config_.max_hours * 3600) {
@@ -46,9 +45,15 @@ void StepCount::tell_all(Turn& turn) {
     if (rank != turn.self()) turn.send(rank, known_, {}, kControl);
 }
 
+std::optional<Round> StepCount::report_between(Round before, Round now) const {
+  const Round every = config_.report_every;
+  if (now / every <= before / every) return std::nullopt;
+  return now / every * every - 1;
+}
+
 void StepCount::report(Snapshot model, Turn& turn) {
   LH_CHECK(due_);
-  open_.insert(*due_);
+  if (is_senior(turn)) open_.insert(*due_);
   turn.report(*due_, std::move(model));
   due_.reset();
 }
@@ -68,6 +73,9 @@ Status StepCount::on_message(Rank from, const Message& message, Turn& turn) {
     } else {
       if (m.rounds > config_.max_rounds) return malformed("more rounds than the run has");
       if (is_over() || (m.rounds <= known_.rounds && m.reason == Reason::none)) return Ok{};
+      if (const auto report = report_between(known_.rounds, m.rounds);
+          report && turn.place().own_tests)
+        due_ = report;
       known_ = {std::max(known_.rounds, m.rounds), m.reason};
       if (is_senior(turn)) tell_all(turn);
     }

@@ -5,10 +5,11 @@
 //
 // Each worker tells the senior worker how many units it has taken; the senior tells all when a
 // round is complete and when the run is over: it has its own model scored every report_every rounds
-// and does not wait for the score ([report] lag bounds how many are open). A worker tells a new
-// senior what it has taken and what it knows. What only a lost senior knew of a lost worker is not
-// counted. Units tell a few bytes each; nobody waits for a message. A worker that comes back counts
-// from 0 on; what it had taken before it was lost stays counted.
+// and does not wait for the score ([report] lag bounds how many are open). With Place::own_tests
+// all report, and the score is the sum. A worker tells a new senior what it has taken and what it
+// knows. What only a lost senior knew of a lost worker is not counted. Units tell a few bytes each;
+// nobody waits for a message. A worker that comes back counts from 0 on; what it had taken before
+// it was lost stays counted.
 #include <map>
 #include <set>
 
@@ -52,7 +53,7 @@ class StepCount final : public Machine {
   bool is_over() const { return known_.reason != Reason::none; }
   // A worker that has taken as many units as the whole run has takes no more: it waits for the end.
   bool has_taken_all() const { return own_.units / workers_ >= config_.max_rounds; }
-  // The round that this node is to report() its model for; of the senior.
+  // The round that this node is to report() its model for; of the senior, or of all.
   std::optional<Round> due() const { return due_; }
   void report(Snapshot model, Turn&);  // null: the learner's
 
@@ -67,6 +68,8 @@ class StepCount final : public Machine {
   }
   void count(Rank from, const Taken&, Turn&);
   void tell_all(Turn&);
+  // The newest report that is due between so many rounds and so many.
+  std::optional<Round> report_between(Round before, Round now) const;
 
   const StopConfig config_;
   const std::uint64_t workers_;  // at the start of the run

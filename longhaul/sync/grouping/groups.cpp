@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/base/decimal.h"
+
 namespace longhaul::sync::grouping {
 
 std::vector<std::vector<Rank>> group_by_sketch(const std::map<Rank, std::vector<float>>& sketches,
@@ -34,7 +36,7 @@ std::vector<std::vector<Rank>> group_by_sketch(const std::map<Rank, std::vector<
 }
 
 std::uint64_t quota_of(double rho, std::uint64_t members) {
-  return std::max<std::uint64_t>(1, std::uint64_t(std::ceil(rho * double(members))));
+  return std::max<std::uint64_t>(1, std::uint64_t(whole_up(rho * double(members))));
 }
 
 double lateness_weight(std::uint64_t tau) { return 1 / std::sqrt(1 + double(tau)); }

@@ -96,6 +96,7 @@ TEST(Quota, IsTheShareRoundedUp) {
   EXPECT_EQ(quota_of(0.25, 5), 2u);
   EXPECT_EQ(quota_of(1, 5), 5u);
   EXPECT_EQ(quota_of(0.25, 0), 1u);
+  EXPECT_EQ(quota_of(0.28, 25), 7u);  // 0.28 * 25 is a little more than 7
 }
 
 TEST(Lateness, Invariant6_TheOlderTheLess) {

@@ -76,7 +76,7 @@ void SspWorker::on_progress(Turn& turn) {
 void SspWorker::on_timer(TimerId, Turn& turn) {
   if (phase_ != Phase::sending) return;
   say_progress(turn);
-  turn.set_timer(kProgressTimer, turn.now() + from_seconds(config_.progress_s));
+  turn.set_timer(*this, kProgressTimer, turn.now() + from_seconds(config_.progress_s));
 }
 
 void SspWorker::receive(Turn& turn) {
@@ -195,7 +195,7 @@ void SspWorker::send(std::vector<Rank> receivers, Turn& turn) {
       {.coding = Coding::up, .group = 0, .report_sent = true}, below);
   say_progress(turn);
   withdraw(turn);
-  turn.set_timer(kProgressTimer, turn.now() + from_seconds(config_.progress_s));
+  turn.set_timer(*this, kProgressTimer, turn.now() + from_seconds(config_.progress_s));
 }
 
 // Who has been sent all of it already stays a receiver.
@@ -219,7 +219,7 @@ void SspWorker::say_progress(Turn& turn) {
 }
 
 void SspWorker::end_round(Turn& turn) {
-  turn.cancel_timer(kProgressTimer);
+  turn.cancel_timer(*this, kProgressTimer);
   turn.record("receivers", done_, double(receivers_.size()));
   turn.record("scale", done_,
               double(receivers_.size()) /
@@ -237,7 +237,7 @@ void SspWorker::end_round(Turn& turn) {
 
 // The run is over: what is still under way is of no use to anybody.
 void SspWorker::close(Turn& turn) {
-  turn.cancel_timer(kProgressTimer);
+  turn.cancel_timer(*this, kProgressTimer);
   Turn below = within(*channel_, turn);
   channel_->cancel(handle_, below);
   mix(turn);

@@ -76,6 +76,7 @@ void ParameterServerWorker::push(std::span<const float> parameters, const Comput
   std::ranges::copy(buffers(turn), std::back_inserter(values));
   if (!turn.place().phantom) {
     turn.record("train_loss", clock_, computed.loss);
+    turn.record("update_norm", clock_, norm_of(parameters));
   }
   ++clock_;
   if (!all_finite(values)) {

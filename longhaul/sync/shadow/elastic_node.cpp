@@ -12,7 +12,7 @@ namespace {
 constexpr TimerId kNextExchange{0}, kNextSlot{1};
 // Training comes first, whatever else a site sends.
 constexpr Service kBackground{.priority = 0};
-// Of one peer: a vector and what is said without one.
+// Unread vectors of one peer, or messages without a vector.
 constexpr std::uint32_t kModelsOnTheWay = 4;
 
 std::vector<Rank> workers_at_the_start(const Place& place) {
@@ -57,18 +57,23 @@ ElasticNode::ElasticNode(const ShadowConfig& config, SyncParts parts, const Plac
     exchangers_[e].steps = std::uint32_t(e * config.steps / exchangers_.size());
   }
   own(final_.overlay(), kOverlayChild);
-  channel_ = std::make_unique<Channel>(
-      place,
-      ChannelConfig{.stream = "shadowsync",
-                    .limits = ChannelLimits::models(
-                        kModelsOnTheWay + std::uint32_t(exchangers_.size()) - 1, *place.layout),
-                    .service = kBackground},
+  const auto models = kModelsOnTheWay + std::uint32_t(exchangers_.size()) - 1;
+  const ChannelLimits limits = ChannelLimits::models(models, *place.layout);
+  const auto admission = [this](Rank from, const ElasticHeader& header, const ContentShape& shape) {
+    return admit(from, header, shape);
+  };
+  vectors_ = std::make_unique<Channel>(
+      place, ChannelConfig{.stream = "shadowsync", .limits = limits, .service = kBackground},
       std::move(parts.transfer), parts.make_codec(false),
-      parts.codes_down ? parts.make_codec(false) : nullptr,
-      [this](Rank from, const ElasticHeader& header, const ContentShape& shape) {
-        return admit(from, header, shape);
-      });
-  own(*channel_, {1, "channel"});
+      parts.codes_down ? parts.make_codec(false) : nullptr, admission);
+  requests_ = std::make_unique<Channel>(
+      place,
+      ChannelConfig{.stream = "shadowsync requests",
+                    .limits = {limits.vectors, limits.vectors * channel::kMostHeaderBytes},
+                    .service = kControl},
+      parts.make_transfer(), nullptr, nullptr, admission);
+  own(*vectors_, {1, "channel"});
+  own(*requests_, {4, "requests"});
   if (!place.me().is(Role::worker)) return;
   own(count_, {2, "exchange count"});
   own(final_return_, {3, "final model"});
@@ -110,8 +115,9 @@ void ElasticNode::send(Rank to, ElasticHeader header, Turn& turn, Snapshot value
   header.server_epoch = shards_[header.shard].server_epoch;
   VectorContent content;
   if (values) content = VectorContent::values(std::move(values), shards_[header.shard].range);
-  Turn below = within(*channel_, turn);
-  channel_->send(
+  Channel& channel = header.carries() ? *vectors_ : *requests_;
+  Turn below = within(channel, turn);
+  channel.send(
       {to}, header, std::move(content),
       {.coding = coding_of(header.kind), .group = group_of(to, header.shard, header.exchanger)},
       below);
@@ -121,22 +127,6 @@ void ElasticNode::send(Rank to, ElasticHeader header, Turn& turn, Snapshot value
 // their receiver's, as by default.
 std::uint32_t ElasticNode::group_of(Rank to, std::uint32_t shard, std::uint32_t exchanger) const {
   return to + place_.size() * (exchanger + std::uint32_t(exchangers_.size()) * shard);
-}
-
-std::span<float> ElasticNode::part(std::uint32_t shard, Turn& turn) const {
-  const auto w = turn.params();  // of a phantom nothing
-  return w.empty() ? w : w.subspan(shards_[shard].range.offset, shards_[shard].range.length);
-}
-
-std::size_t ElasticNode::parameters_in(std::uint32_t shard) const {
-  const Range& range = shards_[shard].range;
-  const std::uint64_t all = parameter_count(place_);
-  return std::min(range.length, all - std::min<std::uint64_t>(all, range.offset));
-}
-
-Snapshot ElasticNode::copy_of(std::uint32_t shard, Turn& turn) const {
-  const auto w = part(shard, turn);
-  return std::make_shared<const std::vector<float>>(w.begin(), w.end());
 }
 
 bool ElasticNode::is_idle() const {
@@ -220,11 +210,16 @@ void ElasticNode::train(Turn& turn) {
 }
 
 bool ElasticNode::receive(Turn& turn) {
+  const bool any = receive(*requests_, turn);
+  return receive(*vectors_, turn) || any;
+}
+
+bool ElasticNode::receive(Channel& channel, Turn& turn) {
   bool any = false;
-  Turn below = within(*channel_, turn);
-  while (channel_->lost()) {
+  Turn below = within(channel, turn);
+  while (channel.lost()) {
   }  // worker and server follow the view
-  while (auto one = channel_->poll(below)) {
+  while (auto one = channel.poll(below)) {
     any = true;
     const Snapshot values = one->header.carries() ? one->content.values() : nullptr;
     if (one->header.is_for_server())
@@ -419,7 +414,7 @@ bool ElasticNode::may_ask(std::uint32_t e, Turn& turn) {
   if (config_.is_foreground()) return one.steps >= config_.steps;
   const Time due = one.began.value_or(Time::min() / 2) + from_seconds(config_.min_interval_s);
   if (turn.now() >= due) return true;
-  if (!takes_steps()) turn.set_timer(kNextExchange, due);
+  if (!takes_steps()) turn.set_timer(*this, kNextExchange, due);
   return false;
 }
 
@@ -429,7 +424,7 @@ void ElasticNode::push(std::uint32_t e, std::uint32_t s, Turn& turn) {
   if (!all_finite(d))
     return fail(not_finite("its parameters are not finite; lower [optimizer] rate"), turn);
   const Rank to = shards_[s].server;
-  exchange.pushed(channel_->as_received(d, shards_[s].range, to,
+  exchange.pushed(vectors_->as_received(d, shards_[s].range, to,
                                         {.coding = Coding::up, .group = group_of(to, s, e)}));
   send(to, {.kind = Kind::push, .shard = s, .exchanger = e, .seq = exchange.seq()}, turn,
        std::make_shared<const std::vector<float>>(std::move(d)));
@@ -462,7 +457,7 @@ void ElasticNode::next_steps(Turn& turn) {
   if (paused_ && !config_.is_foreground())
     turn.record("paused_s", count_.own(), seconds(turn.now() - *paused_));
   paused_.reset();
-  computing_ = lanes_.compute(config_.is_foreground() ? config_.steps : 1, kNextSlot, turn);
+  computing_ = lanes_.compute(config_.is_foreground() ? config_.steps : 1, kNextSlot, *this, turn);
 }
 
 void ElasticNode::fail(const Error& error, Turn& turn) {

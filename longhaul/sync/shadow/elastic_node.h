@@ -94,6 +94,7 @@ class ElasticNode final : public Strategy {
   Result<bool> admit(Rank from, const ElasticHeader&, const ContentShape&) const;
   void send(Rank to, ElasticHeader, Turn&, Snapshot = nullptr);
   bool receive(Turn&);  // has anything come?
+  bool receive(Channel&, Turn&);
   void fail(const Error&, Turn&);
 
   // the server
@@ -139,7 +140,8 @@ class ElasticNode final : public Strategy {
   const double alpha_;
   gossip::FinalMean final_;
   gossip::FinalReturn final_return_;
-  std::unique_ptr<Channel> channel_;
+  // What carries no vector does not wait behind those of other exchanges.
+  std::unique_ptr<Channel> vectors_, requests_;
   gossip::StepCount count_;  // of exchanges
 
   std::vector<Shard> shards_;

@@ -1,6 +1,7 @@
-// ElasticNode, of nodes that have come back.
+// ElasticNode, of nodes that have come back, and of shards.
 #include <algorithm>
 
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/shadow/elastic_node.h"
 
 namespace longhaul::sync::shadow {
@@ -89,6 +90,24 @@ Result<bool> ElasticNode::take_final(Turn& turn) {
   if (!turn.place().comes_back()) return final_.take(turn);
   Turn below = within(final_return_, turn);
   return final_return_.follow(has_model_, below, within(final_.overlay(), turn));
+}
+
+// --- shards
+
+std::span<float> ElasticNode::part(std::uint32_t shard, Turn& turn) const {
+  const auto w = turn.params();  // of a phantom nothing
+  return w.empty() ? w : w.subspan(shards_[shard].range.offset, shards_[shard].range.length);
+}
+
+std::size_t ElasticNode::parameters_in(std::uint32_t shard) const {
+  const Range& range = shards_[shard].range;
+  const std::uint64_t all = parameter_count(place_);
+  return std::min(range.length, all - std::min<std::uint64_t>(all, range.offset));
+}
+
+Snapshot ElasticNode::copy_of(std::uint32_t shard, Turn& turn) const {
+  const auto w = part(shard, turn);
+  return std::make_shared<const std::vector<float>>(w.begin(), w.end());
 }
 
 }  // namespace longhaul::sync::shadow

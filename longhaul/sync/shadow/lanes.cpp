@@ -21,7 +21,7 @@ void Lanes::start(std::uint32_t lane, Turn& turn) {
   running_.push_back(std::move(next));
 }
 
-bool Lanes::compute(std::uint32_t steps, TimerId timer, Turn& turn) {
+bool Lanes::compute(std::uint32_t steps, TimerId timer, const Machine& of, Turn& turn) {
   LH_CHECK(!running_.empty());
   if (is_waiting_) return false;
   if (count_ == 1) {
@@ -30,7 +30,7 @@ bool Lanes::compute(std::uint32_t steps, TimerId timer, Turn& turn) {
   }
   if (running_.front().due > slot_) {
     is_waiting_ = true;
-    turn.set_timer(timer, turn.now() + slot_time_);
+    turn.set_timer(of, timer, turn.now() + slot_time_);
     return false;
   }
   const auto w = parameters(turn);

@@ -13,7 +13,7 @@
 #include <deque>
 #include <optional>
 
-#include "longhaul/core/turn.h"
+#include "longhaul/core/machine.h"
 
 namespace longhaul::sync::shadow {
 
@@ -28,8 +28,8 @@ class Lanes {
   // The lane reads the parameters, at a step boundary.
   void start(std::uint32_t lane, Turn&);
   // Asks for the computation of the step that ends next (of a single lane: of `steps` steps), or
-  // for a timer where the next slot is unused. False: a timer is set, and nothing is computed.
-  bool compute(std::uint32_t steps, TimerId, Turn&);
+  // for a timer of `of` where the next slot is unused. False: it is set, and nothing is computed.
+  bool compute(std::uint32_t steps, TimerId, const Machine& of, Turn&);
   // The timer has fired.
   void slot_passed();
   // Is what the learner has answered a step? Else the application of its gradient.

@@ -45,7 +45,7 @@ void MeanTrainer::begin_round(Turn& turn) {
   if (!pace_.may_step()) return snapshot(turn);
   computing_ = true;
   lanes_.start(0, turn);
-  lanes_.compute(config_.steps, kTrainerSlot, turn);
+  lanes_.compute(config_.steps, kTrainerSlot, *this, turn);
 }
 
 void MeanTrainer::on_step(const StepResult& result, Turn& turn) {
@@ -73,7 +73,7 @@ void MeanTrainer::try_snapshot(Turn& turn) {
   if (!working() || computing_ || (pace_.steps() == 0 && pace_.may_step())) return;
   const Time due = began_.value_or(Time::min() / 2) + from_seconds(config_.min_interval_s);
   if (turn.now() >= due) return snapshot(turn);
-  if (!pace_.may_step()) turn.set_timer(kNextRound, due);
+  if (!pace_.may_step()) turn.set_timer(*this, kNextRound, due);
 }
 
 // y <- w; y - m goes to the mean, with the vote done
@@ -146,7 +146,7 @@ void MeanTrainer::on_idle(Turn& turn) {
   paused_.reset();
   for (std::uint32_t lane = 0; lane < lanes_.count(); ++lane)
     if (!lanes_.runs(lane)) lanes_.start(lane, turn);
-  computing_ = lanes_.compute(1, kTrainerSlot, turn);
+  computing_ = lanes_.compute(1, kTrainerSlot, *this, turn);
 }
 
 void MeanTrainer::waited(Wait what, Time took, Turn& turn) {

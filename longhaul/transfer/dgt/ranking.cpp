@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/base/decimal.h"
+
 namespace longhaul::transfer::dgt {
 namespace {
 
@@ -20,7 +22,7 @@ std::vector<Order> offered_by_tensor(std::span<const Block> blocks, std::span<co
 }
 
 std::size_t reliable_of(std::size_t n, double k) {
-  return std::min(n, std::size_t(std::floor(k * double(n) + 0.5)));
+  return std::min(n, std::size_t(whole_nearest(k * double(n))));
 }
 
 // `order` has the blocks of one tensor in the order of their ranks.
