@@ -244,7 +244,8 @@ Job::Job(const JobSpec& spec) : spec_(spec) {
   if (spec.wrap) network = spec.wrap(std::move(network));
   world_ = std::make_unique<sim::World>(
       spec.world, std::move(network),
-      std::make_unique<sim::JitteredSteps>(spec.seed, tables.speeds), score_of);
+      std::make_unique<sim::JitteredSteps>(spec.seed, tables.speeds),
+      [](Rank, std::span<const float> model) { return score_of(model); });
   world_->watch(witness_);
   sim::Observer observer;
   observer.on_bad_message = [this](Time, Rank at, Rank from, const Error& error) {

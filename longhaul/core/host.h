@@ -24,6 +24,12 @@ class Host {
     fail(node, invalid("this host stores no records"));
   }
   virtual void reply(Rank node, const Reply&) { fail(node, invalid("this host serves no users")); }
+  // Where sites have test samples of their own (core/score_sum.h): the sum over all sites of what a
+  // report is worth, which `senior` has made. Every node hears it; what Node::scored() was told is
+  // its own part.
+  virtual void summed(Rank node, Rank senior, Round round, const Evaluation& sum) {
+    (void)node, (void)senior, (void)round, (void)sum;
+  }
   // The node goes by another view from now on, and may speak to all in it: those who have come
   // back since `before` are new to it.
   virtual void follow(Rank node, const View& before, const View& now) {

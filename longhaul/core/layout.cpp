@@ -5,11 +5,13 @@
 namespace longhaul {
 
 Layout::Layout(std::vector<LayerRange> layers) : layers_(std::move(layers)) {
+  auto last = LayerRange::Role::parameter;
   for (const LayerRange& layer : layers_) {
-    LH_CHECK(layer.range.offset == size());
-    const bool parameter = layer.role == LayerRange::Role::parameter;
-    LH_CHECK(!parameter || buffers_ == 0);
-    (parameter ? parameters_ : buffers_) += layer.range.length;
+    LH_CHECK(layer.range.offset == size() && layer.role >= last);
+    last = layer.role;
+    (last == LayerRange::Role::parameter ? parameters_
+     : last == LayerRange::Role::buffer  ? buffers_
+                                         : constants_) += layer.range.length;
   }
   for (std::size_t i = 0; i < layers_.size(); ++i) check_linear(i);
 }

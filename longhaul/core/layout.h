@@ -1,6 +1,6 @@
 #pragma once
 // A model as one flat vector of float32: ordered ranges that tile it, parameters first, then
-// buffers.
+// buffers, then constants.
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +12,8 @@ namespace longhaul {
 struct LayerRange {
   enum class Role : std::uint8_t {
     parameter,
-    buffer  // running statistics: averaged as exact values, past codec and outer
+    buffer,   // running statistics: averaged as exact values, past codec and outer
+    constant  // no step changes it: in no exchange, so only of a model as a whole
   };
   std::string name;
   Range range;
@@ -31,14 +32,14 @@ struct LayerRange {
 class Layout {
  public:
   Layout() = default;
-  // CHECKs that the ranges tile [0, size) in order, that no parameter follows a buffer, and that
-  // fully connected layers have the shapes that LayerRange::Linear says.
+  // CHECKs that the ranges tile [0, size) in order, that roles follow one another as above, and
+  // that fully connected layers have the shapes that LayerRange::Linear says.
   explicit Layout(std::vector<LayerRange> layers);
   // One nameless parameter: tests and phantom models.
   static std::shared_ptr<const Layout> flat(std::uint64_t size);
 
   const std::vector<LayerRange>& layers() const { return layers_; }
-  std::uint64_t size() const { return parameters_ + buffers_; }
+  std::uint64_t size() const { return parameters_ + buffers_ + constants_; }
   Range parameters() const { return {0, parameters_}; }
   Range buffers() const { return {parameters_, buffers_}; }
 
@@ -48,6 +49,7 @@ class Layout {
   std::vector<LayerRange> layers_;
   std::uint64_t parameters_ = 0;
   std::uint64_t buffers_ = 0;
+  std::uint64_t constants_ = 0;
 };
 
 }  // namespace longhaul

@@ -11,6 +11,9 @@ Status Machine::on_message(Rank, const Message& message, Turn&) {
 void Machine::own(Machine& child, ChildName name) {
   for (const Child& other : children_)
     LH_CHECK(other.number != name.number && other.name != name.name);  // each its own
+  LH_CHECK(!child.owner_);
+  child.owner_ = this;
+  child.number_ = name.number;
   children_.push_back({name.number, name.name, &child});
 }
 

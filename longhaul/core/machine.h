@@ -56,10 +56,13 @@ class Machine {
     if (!children_.empty()) on_progress(turn);
   }
   void archive(Archive&);
+  // From the root of its tree to it: where its timers are filed.
+  Path way() const { return owner_ ? owner_->way().child(number_) : Path(); }
 
  protected:
-  // The machine stays the owner of the object, which must live as long as it does. Two children of
-  // one name or number fail a check. Inputs reach children in the order in which they were owned.
+  // The machine stays the owner of the object, which must live as long as it does. A child of two
+  // machines, or two children of one name or number, fail a check. Inputs reach children in the
+  // order in which they were owned.
   void own(Machine& child, ChildName);
   // Of a machine with one child alone.
   void own(Machine& only_child) { own(only_child, {0, "only child"}); }
@@ -75,6 +78,8 @@ class Machine {
   const Child* find(unsigned number) const;
 
   std::vector<Child> children_;
+  const Machine* owner_ = nullptr;  // null: the root
+  std::uint8_t number_ = 0;         // at its owner
 };
 
 }  // namespace longhaul

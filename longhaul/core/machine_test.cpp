@@ -14,7 +14,7 @@ class Named : public Machine {
   Turn inside(const Machine& child, const Turn& turn) { return within(child, turn); }
   Status on_message(Rank from, const Message& m, Turn& turn) override {
     said.push_back(name_ + " message " + std::to_string(m.kind) + " of " + std::to_string(from));
-    turn.set_timer(TimerId{m.kind}, Time(5));
+    turn.set_timer(*this, TimerId{m.kind}, Time(5));
     return Ok{};
   }
   void on_timer(TimerId id, Turn&) override {
@@ -58,6 +58,17 @@ TEST_F(MachineTest, AMessageGoesDownAndProgressComesUp) {
   EXPECT_EQ(said.front(), "leaf timer 3");
 }
 
+// A parent that calls its child gives it the turn that it has.
+TEST_F(MachineTest, ATimerIsItsMachinesWhoeversTurnItIs) {
+  Turn of_root(context);
+  of_root.set_timer(leaf, TimerId{7}, Time(5));
+  of_root.cancel_timer(leaf, TimerId{7});
+  const auto& timer = std::get<SetTimer>(context.actions.at(0));
+  EXPECT_EQ(std::get<CancelTimer>(context.actions.at(1)).machine, timer.machine);
+  root.feed_timer(timer.machine, timer.id, of_root);
+  EXPECT_EQ(said.front(), "leaf timer 7");
+}
+
 TEST_F(MachineTest, AllHearParentsFirst) {
   root.feed_all([](Machine& m, Turn& t) { m.on_writable(1, t); }, Turn(context));
   EXPECT_EQ(said, (std::vector<std::string>{"root writable", "left writable", "leaf writable",
@@ -85,6 +96,8 @@ TEST(MachineDeathTest, TwoChildrenShareNeitherNameNorNumber) {
   parent.add(first, {1, "a"});
   EXPECT_DEATH(parent.add(second, {2, "a"}), "check failed");
   EXPECT_DEATH(parent.add(second, {1, "b"}), "check failed");
+  Named other("other");
+  EXPECT_DEATH(other.add(first, {1, "a"}), "check failed");
 }
 
 TEST_F(MachineTest, SendsCarryTheWayOfTheirMachine) {

@@ -42,7 +42,7 @@ void Membership::on_returned(Rank peer, Turn& turn) {
 }
 
 void Membership::on_start(Turn& turn) {
-  if (outside_) turn.set_timer(kLetIn, turn.now() + let_in_);
+  if (outside_) turn.set_timer(*this, kLetIn, turn.now() + let_in_);
 }
 
 void Membership::propose(Turn& turn) {
@@ -50,13 +50,13 @@ void Membership::propose(Turn& turn) {
   proposing_ = !(unreachable_.empty() && calling_.empty()) && !excluded_;
   if (!proposing_) {
     waits_ = 0;
-    return turn.cancel_timer(kRetry);
+    return turn.cancel_timer(*this, kRetry);
   }
   const std::vector<Rank> left = reachable();
   // Later ranks wait longer, so that two proposers do not keep overtaking each other.
   const auto turn_in_line =
       std::uint32_t(std::find(left.begin(), left.end(), turn.self()) - left.begin());
-  turn.set_timer(kRetry, turn.now() + retry_ + retry_ / 4 * turn_in_line);
+  turn.set_timer(*this, kRetry, turn.now() + retry_ + retry_ / 4 * turn_in_line);
   // Those before it in line may reach everybody, and see no reason to propose.
   if (turn_in_line > waits_) return;
   mine_ = {++highest_seen_, turn.self()};
@@ -188,7 +188,7 @@ Status Membership::be_let_in(const Decided& m, Turn& turn) {
     if (view.has(back.rank)) view.returned[back.rank] = back.epoch;
   if (!view.has(turn.self()) || view.since(turn.self()) != m.epoch) return Ok{};
   outside_ = false;
-  turn.cancel_timer(kLetIn);
+  turn.cancel_timer(*this, kLetIn);
   view_ = history_[m.epoch] = std::move(view);
   std::erase_if(unreachable_, [this](Rank rank) { return !view_.has(rank); });
   propose(turn);

@@ -1,20 +1,23 @@
 #include "longhaul/core/node.h"
 
+#include "longhaul/core/codec.h"
+
 namespace longhaul {
 namespace {
 // A peer that reached a view first can be ahead by what its own protocol lets it send before it
 // hears of us: about a round. Beyond this it is broken.
 constexpr std::size_t kMostEarly = 1 << 16;
 constexpr ChildName kMembership{0, "membership"}, kBarrier{1, "finish barrier"},
-    kStrategy{2, "strategy"};
+    kStrategy{2, "strategy"}, kScores = ScoreSum::kName;
 }  // namespace
 
 class Node::Root final : public Machine {
  public:
-  Root(Membership& membership, FinishBarrier& barrier, Strategy& strategy) {
+  Root(Membership& membership, FinishBarrier& barrier, Strategy& strategy, ScoreSum& scores) {
     own(membership, kMembership);
     own(barrier, kBarrier);
     own(strategy, kStrategy);
+    own(scores, kScores);
   }
 };
 
@@ -22,8 +25,9 @@ Node::Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Ho
     : place_(std::move(place)),
       membership_(std::make_unique<Membership>(place_)),
       barrier_(std::make_unique<FinishBarrier>()),
+      scores_(std::make_unique<ScoreSum>()),
       strategy_(std::move(strategy)),
-      root_(std::make_unique<Root>(*membership_, *barrier_, *strategy_)),
+      root_(std::make_unique<Root>(*membership_, *barrier_, *strategy_, *scores_)),
       learner_(learner),
       host_(host),
       view_(membership_->view()) {}
@@ -66,6 +70,7 @@ void Node::one_turn(Time now, Enter&& enter) {
 
 void Node::end_turn(TurnContext& context) {
   follow_view(context);
+  give_sums(context);
   stop_wanted_ |= context.stop_computing;
   if (!context.wanted.empty()) {
     std::tie(work_, steps_left_) = std::move(context.wanted.front());
@@ -98,10 +103,43 @@ void Node::follow_view(TurnContext& context) {
   }
 }
 
+void Node::give_sums(TurnContext& context) {
+  while (const auto sum = scores_->take()) {
+    host_.summed(place_.self, sum->senior, sum->round, sum->evaluation);
+    root_->feed_all([&](Machine& m, Turn& turn) { m.on_scored(sum->round, sum->evaluation, turn); },
+                    Turn(context));
+  }
+}
+
+// At the barrier, once this node has said what its model is worth, if sites have their own tests.
+void Node::arrive(TurnContext& context) {
+  if (!ends_ || barrier_->arrived()) return;
+  if (place_.own_tests && learner_ && !scores_->has_said_end()) {
+    if (busy_ || std::exchange(last_report_, true)) return;
+    Turn(context).report(ScoreSum::kAtEnd, nullptr);
+    return;
+  }
+  Turn turn = Turn(context).child(kBarrier.number);
+  barrier_->arrive(turn);
+}
+
 // What the host gets to see: not what a node tells itself or its barrier.
 bool Node::leaves(const Action& action) const {
   const auto* send = std::get_if<Send>(&action);
   return send ? send->to != place_.self : !std::holds_alternative<Finish>(action);
+}
+
+// Of values that are not finite: where the model has them.
+Error Node::with_tensor(Error error, const TurnContext& context) const {
+  if (error.kind != Error::Kind::not_finite || !learner_ || context.busy) return error;
+  const std::span<const float> params = learner_->params();
+  for (const LayerRange& layer : place_.layout->layers())
+    if (layer.range.end() <= params.size() && !layer.name.empty() &&
+        !all_finite(params.subspan(layer.range.offset, layer.range.length))) {
+      error.what += "; the first tensor of its model that is not finite is '" + layer.name + "'";
+      break;
+    }
+  return error;
 }
 
 void Node::carry(TurnContext& context) {
@@ -122,21 +160,23 @@ void Node::carry(TurnContext& context) {
     void operator()(Record& a) const { node.host_.record(node.place_.self, a); }
     void operator()(Append& a) const { node.host_.append(node.place_.self, a); }
     void operator()(Reply& a) const { node.host_.reply(node.place_.self, a); }
-    void operator()(Fail& a) const { node.host_.fail(node.place_.self, a.error); }
-    void operator()(Finish&) const {
-      Turn turn = Turn(context).child(kBarrier.number);
-      node.barrier_->arrive(turn);
+    void operator()(Fail& a) const {
+      node.host_.fail(node.place_.self, node.with_tensor(std::move(a.error), context));
     }
+    void operator()(Finish&) const { node.ends_ = true; }
   };
-  // An action may cause others (finish speaks to the barrier): by index, the list may grow.
+  // The list may grow.
   bool computing = context.busy;
-  for (std::size_t i = 0; i < context.actions.size(); ++i) {
+  for (std::size_t i = 0;; ++i) {
+    if (i == context.actions.size()) arrive(context);
+    if (i == context.actions.size()) break;
     Action action = std::move(context.actions[i]);
     if (tap_ && leaves(action)) tap_->action(action, computing ? nullptr : learner_);
     computing |= std::holds_alternative<ComputeStep>(action);
     std::visit(Carry{*this, context}, action);
   }
-  if (barrier_->complete() && !finished_) {
+  const bool all_scored = !place_.own_tests || scores_->ended(place_, view_);
+  if (barrier_->complete() && all_scored && !finished_) {
     finished_ = true;
     if (tap_) tap_->action(Finish{}, computing ? nullptr : learner_);
     host_.finish(place_.self);
@@ -223,6 +263,10 @@ void Node::writable(Time now, Rank peer, unsigned service_class) {
 void Node::scored(Time now, Round round, const Evaluation& evaluation) {
   heard(now, [&] { return Scored{round, evaluation}; });
   take_turn(now, [&](TurnContext& c) {
+    if (place_.own_tests) {
+      Turn turn = Turn(c).child(kScores.number);
+      return scores_->scored(round, evaluation, turn);
+    }
     root_->feed_all([&](Machine& m, Turn& turn) { m.on_scored(round, evaluation, turn); }, Turn(c));
   });
   answered(Ok{});
@@ -303,14 +347,16 @@ std::string Node::waiting_for() const {
   std::string text = membership_->waiting_for();
   if (!text.empty()) return text;
   text = busy_ ? "its learner" : strategy_->waiting_for();
-  return text.empty() ? barrier_->waiting_for(view_) : text;
+  if (text.empty()) text = barrier_->waiting_for(view_);
+  return text.empty() && ends_ && !finished_ ? "the scores of all sites" : text;
 }
 
 void Node::state(Archive& ar) {
   ar.expect("node " + std::to_string(place_.self));
   root_->archive(ar);
   archive_work(ar, work_);
-  ar(view_, credits_, busy_, finished_, steps_left_, stop_wanted_, computed_, early_, dropped_);
+  ar(view_, credits_, busy_, ends_, last_report_, finished_, steps_left_, stop_wanted_, computed_,
+     early_, dropped_);
 }
 
 }  // namespace longhaul

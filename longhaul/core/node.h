@@ -11,6 +11,7 @@
 #include "longhaul/core/finish_barrier.h"
 #include "longhaul/core/host.h"
 #include "longhaul/core/membership.h"
+#include "longhaul/core/score_sum.h"
 #include "longhaul/core/strategy.h"
 #include "longhaul/core/tap.h"
 
@@ -50,9 +51,11 @@ class Node final {
   Strategy& strategy() { return *strategy_; }
   const Strategy& strategy() const { return *strategy_; }
   bool finished() const { return finished_; }
+  // What the workers have said that their models are worth; where sites have tests of their own.
+  const ScoreSum& scores() const { return *scores_; }
   // This node has nothing left to do but to serve those that have not finished. Relays and state
   // servers have not from the beginning.
-  bool at_end() const { return barrier_->arrived(); }
+  bool at_end() const { return ends_; }
   bool computing() const { return busy_; }  // the learner is between two step boundaries
   // Whom and what this node waits for, for the user: "round 7: parts of ranks 2 5".
   std::string waiting_for() const;
@@ -80,13 +83,17 @@ class Node final {
   void one_turn(Time now, Enter&& enter);
   void end_turn(TurnContext&);
   void follow_view(TurnContext&);
+  void give_sums(TurnContext&);
+  void arrive(TurnContext&);
   void carry(TurnContext&);
+  Error with_tensor(Error, const TurnContext&) const;
   Status take_message(Time now, Rank from, const Message&);
   Status route(Rank from, const Message&, TurnContext&);
 
   Place place_;
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<FinishBarrier> barrier_;
+  std::unique_ptr<ScoreSum> scores_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<Root> root_;
   Learner* learner_;
@@ -96,6 +103,8 @@ class Node final {
   View view_;  // the last one the machines were told of
   Credits credits_;
   bool busy_ = false;
+  bool ends_ = false;         // the strategy has finished
+  bool last_report_ = false;  // of its model, which is scored at the end
   bool finished_ = false;
   Work work_;  // of the running compute()
   std::uint32_t steps_left_ = 0;

@@ -22,6 +22,8 @@ struct Place {
   std::uint32_t chunk_bytes = 256 * 1024;
   bool phantom = false;
   std::uint32_t chunk_run = 1;
+  // Each site has test samples of its own: a report is scored at all workers (score_sum.h).
+  bool own_tests = false;
 
   std::uint32_t size() const { return std::uint32_t(members->size()); }
   const Member& member(Rank rank) const { return members->at(rank); }

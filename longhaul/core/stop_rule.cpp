@@ -21,7 +21,7 @@ void StopRule::round_done(Round round, std::span<const float> model, std::uint64
   if (!reports(round) || verdicts_.contains(round)) return;
   open_[round].assign(model.begin(), model.end());
   counts_[round] = samples;
-  if (is_reporter(turn)) ask(round, turn);
+  if (is_reporter(turn) || turn.place().own_tests) ask(round, turn);
 }
 
 bool StopRule::is_unknown(Round round) const {

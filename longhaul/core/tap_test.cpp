@@ -40,8 +40,10 @@ class Busy final : public Strategy {
     });
   }
   void on_timer(TimerId, Turn& turn) override { turn.finish(); }
-  void on_writable(Rank, Turn& turn) override { turn.set_timer(TimerId{4}, 9s); }
-  void on_scored(Round, const Evaluation&, Turn& turn) override { turn.cancel_timer(TimerId{4}); }
+  void on_writable(Rank, Turn& turn) override { turn.set_timer(*this, TimerId{4}, 9s); }
+  void on_scored(Round, const Evaluation&, Turn& turn) override {
+    turn.cancel_timer(*this, TimerId{4});
+  }
   Round rounds_done() const override { return 0; }
   std::string waiting_for() const override { return ""; }
 };

@@ -1,5 +1,7 @@
 #include "longhaul/core/turn.h"
 
+#include "longhaul/core/machine.h"
+
 namespace longhaul {
 
 void Credits::give(Rank peer, unsigned service_class) {
@@ -36,8 +38,8 @@ void Turn::send(Rank to, Message message, Service service) {
 
 void Turn::act(Action action) { context_->actions.push_back(std::move(action)); }
 
-void Turn::set_timer(TimerId id, Time at) { act(SetTimer{path_, id, at}); }
-void Turn::cancel_timer(TimerId id) { act(CancelTimer{path_, id}); }
+void Turn::set_timer(const Machine& of, TimerId id, Time at) { act(SetTimer{of.way(), id, at}); }
+void Turn::cancel_timer(const Machine& of, TimerId id) { act(CancelTimer{of.way(), id}); }
 
 void Turn::report(Round round, Snapshot model) { act(Report{round, std::move(model)}); }
 void Turn::record(std::string name, Round round, double value) {
@@ -49,6 +51,13 @@ void Turn::append(std::uint64_t number, Buffer record) {
 void Turn::reply(std::uint64_t client, Buffer answer, bool last) {
   act(Reply{client, share(std::move(answer)), last});
 }
+void Turn::diverge(std::string_view what) {
+  fail(not_finite("site " + place().me().site + " (rank " + std::to_string(self()) +
+                  "): " + std::string(what) +
+                  " has grown too large to be sent; training has diverged: "
+                  "lower its rate, or make its steps shorter"));
+}
+
 void Turn::finish() { act(Finish{}); }
 void Turn::fail(Error error) { act(Fail{std::move(error)}); }
 

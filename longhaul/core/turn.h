@@ -13,6 +13,8 @@
 
 namespace longhaul {
 
+class Machine;
+
 // Bulk messages that the host holds and has not yet put on the wire, per peer and class.
 class Credits {
  public:
@@ -76,16 +78,21 @@ class Turn {
   }
   // Bulk needs room(). A message to oneself arrives in the next turn and costs nothing.
   void send(Rank to, Message message, Service service = {});
+  // A number of `fields` that its receiver would refuse as too large has grown without bound: the
+  // run fails here as diverged, and nothing is sent.
   template <MessageStruct M>
   void send(Rank to, const M& fields, Payload body = {}, Service service = {}) {
+    if (const auto number = number_out_of_range(fields); !number.empty())
+      return diverge(std::string(M::kName) + ": " + std::string(number));
     Message message;
     message.kind = M::kKind;
     message.head = Payload(share(to_wire(fields)));
     message.body = std::move(body);
     send(to, std::move(message), service);
   }
-  void set_timer(TimerId id, Time at);
-  void cancel_timer(TimerId id);
+  // A timer is its machine's, whoever's turn this is: `of` hears it.
+  void set_timer(const Machine& of, TimerId id, Time at);
+  void cancel_timer(const Machine& of, TimerId id);
 
   // `steps` steps of the work; every boundary calls Strategy::on_step, the last one then
   // on_computed. One compute at a time.
@@ -100,6 +107,8 @@ class Turn {
   void finish();
   void fail(Error error);
   void fail(std::string reason) { fail(unavailable(std::move(reason))); }
+  // `what` would leave this node without a bound, or is not finite.
+  void diverge(std::string_view what);
 
  private:
   void act(Action action);

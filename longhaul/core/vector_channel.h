@@ -119,6 +119,7 @@ class VectorChannelBase : public Machine, public VectorPort {
                     std::unique_ptr<Codec> up, std::unique_ptr<Codec> down);
   VectorHandle send_bytes(const std::vector<Rank>& to, HeaderBytes, VectorContent,
                           const SendOptions&, Turn&);
+  VectorHandle diverge(std::string_view what, Turn&);
   std::optional<Arrived> poll_bytes(Turn&);
   std::optional<LostVector> lost_bytes();
   // True: keep it; false: let it pass unread; an Error: the peer broke the protocol.
@@ -271,9 +272,12 @@ class VectorChannel final : public VectorChannelBase {
                           std::move(down)),
         admission_(std::move(admission)) {}
 
-  // Values are finite. Receivers that are not in the view are reported as lost.
+  // Receivers that are not in the view are reported as lost. A number that is not finite, or is
+  // beyond its range in the header, fails the run as diverged: no receiver would take it.
   VectorHandle send(const std::vector<Rank>& to, const Header& header, VectorContent content,
                     const SendOptions& options, Turn& turn) {
+    if (const auto number = number_out_of_range(header); !number.empty())
+      return diverge(number, turn);
     const Buffer bytes = to_wire(header);
     const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
     return send_bytes(to, {first, first + bytes.size()}, std::move(content), options, turn);

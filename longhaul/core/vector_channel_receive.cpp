@@ -1,43 +1,10 @@
 // VectorChannelBase, of the receiver: what is taken of a peer, in which order, up to which bound.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "longhaul/core/vector_channel.h"
 
 namespace longhaul {
-namespace {
-
-template <class T>
-bool all_elements(std::span<const std::byte> bytes, bool (*is_right)(const T&, const ContentShape&),
-                  const ContentShape& shape) {
-  for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
-    T element;
-    std::memcpy(&element, bytes.data() + at, sizeof element);
-    if (!is_right(element, shape)) return false;
-  }
-  return true;
-}
-
-// Of a piece, which holds whole elements.
-Status check_elements(const ContentShape& shape, std::span<const std::byte> bytes) {
-  if (shape.kind == ContentKind::doubles &&
-      !all_elements<double>(
-          bytes, [](const double& v, const ContentShape&) { return std::isfinite(v); }, shape))
-    return malformed("piece with a value that is not finite");
-  if (shape.kind == ContentKind::indexed &&
-      !all_elements<IndexedValue>(
-          bytes,
-          [](const IndexedValue& pair, const ContentShape& of) {
-            return pair.index < of.range.length && std::isfinite(pair.value);
-          },
-          shape))
-    return malformed("piece with a pair that is outside of its range or not finite");
-  return Ok{};
-}
-
-}  // namespace
-
 Status VectorChannelBase::on_message(Rank from, const Message& message, Turn& turn) {
   if (from == turn.self()) return malformed("a vector of oneself by way of the network");
   // Of an incarnation before this one: what it says is over.

@@ -19,6 +19,7 @@ Range common(Range a, Range b) {
 VectorHandle VectorChannelBase::send_bytes(const std::vector<Rank>& to, HeaderBytes header,
                                            VectorContent content, const SendOptions& options,
                                            Turn& turn) {
+  if (!content.is_finite()) return diverge("a value", turn);
   const VectorHandle handle = next_handle_++;
   Vector vector;
   vector.service = options.service.value_or(config_.service);
@@ -49,6 +50,12 @@ VectorHandle VectorChannelBase::send_bytes(const std::vector<Rank>& to, HeaderBy
   if (!vector.left.empty()) vectors_.emplace(handle, std::move(vector));
   work(turn);
   return handle;
+}
+
+// Of a vector that nobody is sent.
+VectorHandle VectorChannelBase::diverge(std::string_view what, Turn& turn) {
+  turn.diverge("stream " + config_.stream + ": " + std::string(what));
+  return next_handle_++;
 }
 
 // What a vector is given to the transfer as: buffers and words are exact.

@@ -529,6 +529,29 @@ TEST(VectorChannel, NumbersThatAreNotFiniteAndPairsOutsideAreMalformed) {
   EXPECT_EQ(job.at(1).got.size(), 2u);
 }
 
+// Its receiver would refuse it, and wait for it.
+TEST(VectorChannel, AVectorThatIsNotFiniteIsNotSentAndEndsTheRun) {
+  const auto infinite = std::make_shared<Floats>(*numbers(1));
+  infinite->back() = std::numeric_limits<float>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const VectorContent contents[] = {
+      VectorContent::values(infinite, {0, kSize}),
+      VectorContent::doubles(std::vector<double>{1, nan}),
+      VectorContent::indexed(std::vector{IndexedValue{0, 1}, IndexedValue{1, infinite->back()}},
+                             {10, 5})};
+  for (const Rank to : {1u, 0u})  // or to itself
+    for (const VectorContent& content : contents) {
+      ChannelNet job({.coded = true});
+      const VectorHandle handle = job.send(0, {to}, 0, content);
+      EXPECT_NE(job.net.failed[0].find("stream models"), std::string::npos) << job.net.failed[0];
+      EXPECT_FALSE(job.cancel(0, handle)) << "there is nothing to cancel";
+      EXPECT_NE(job.send(0, {1}, 1, model(1)), handle);
+      job.net.run(10000);
+      EXPECT_TRUE(job.net.errors.empty());
+      EXPECT_EQ(job.at(1).numbers(0), std::vector<std::uint64_t>{1});
+    }
+}
+
 // Whatever a peer says, an owner that does not read keeps no more than the limits.
 TEST(VectorChannel, MemoryIsBoundedWhateverAPeerSays) {
   ChannelNet job;

@@ -1,6 +1,9 @@
 #include "longhaul/core/vector_content.h"
 
+#include <cmath>
 #include <cstring>
+
+#include "longhaul/core/codec.h"
 
 namespace longhaul {
 namespace {
@@ -19,7 +22,34 @@ std::vector<T> elements_of(const Bytes& bytes, bool wanted) {
   return elements;
 }
 
+template <class T>
+bool all_elements(std::span<const std::byte> bytes, bool (*is_right)(const T&, const ContentShape&),
+                  const ContentShape& shape) {
+  for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    T element;
+    std::memcpy(&element, bytes.data() + at, sizeof element);
+    if (!is_right(element, shape)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+Status check_elements(const ContentShape& shape, std::span<const std::byte> bytes) {
+  if (shape.kind == ContentKind::doubles &&
+      !all_elements<double>(
+          bytes, [](const double& v, const ContentShape&) { return std::isfinite(v); }, shape))
+    return malformed("piece with a value that is not finite");
+  if (shape.kind == ContentKind::indexed &&
+      !all_elements<IndexedValue>(
+          bytes,
+          [](const IndexedValue& pair, const ContentShape& of) {
+            return pair.index < of.range.length && std::isfinite(pair.value);
+          },
+          shape))
+    return malformed("piece with a pair that is outside of its range or not finite");
+  return Ok{};
+}
 
 std::string_view to_string(ContentKind kind) {
   constexpr std::string_view kNames[] = {"nothing", "values", "fp64 values", "pairs", "bytes"};
@@ -116,6 +146,10 @@ std::vector<double> VectorContent::doubles() const {
 
 std::vector<IndexedValue> VectorContent::indexed() const {
   return elements_of<IndexedValue>(bytes_, kind() == ContentKind::indexed);
+}
+
+bool VectorContent::is_finite() const {
+  return (!values_ || all_finite(*values_)) && (!bytes_ || check_elements(shape_, *bytes_));
 }
 
 void VectorContent::state(Archive& ar) {

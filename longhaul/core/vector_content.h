@@ -47,6 +47,9 @@ struct ContentShape {
   }
 };
 
+// Malformed: of these elements of a content, which are whole, one is not finite or stands outside.
+Status check_elements(const ContentShape&, std::span<const std::byte> elements);
+
 class VectorContent {
  public:
   VectorContent() = default;  // none
@@ -67,6 +70,8 @@ class VectorContent {
   std::vector<double> doubles() const;
   std::vector<IndexedValue> indexed() const;
   const Bytes& bytes() const { return bytes_; }
+  // All numbers are; a phantom has none, and opaque bytes are their owner's to check.
+  bool is_finite() const;
   void state(Archive&);
 
  private:

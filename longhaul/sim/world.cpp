@@ -171,6 +171,8 @@ void World::take(NetworkEvent notice) {
     const Status status = node.deliver(now_, packet.from, packet.message);
     if (status) return;
     ++counters_.bad_messages;
+    refused_ = name_of(packet.to) + " refused a message of " + name_of(packet.from) + ": " +
+               status.error().what;
     if (observer_.on_bad_message)
       observer_.on_bad_message(now_, packet.to, packet.from, status.error());
   });
@@ -208,7 +210,8 @@ void World::deliver_score(std::uint64_t number) {
     return fail_run(*scoring.task.error);
   }
   const Evaluation evaluation = *scoring.task.value;
-  if (observer_.on_report) observer_.on_report(now_, scoring.rank, scoring.round, evaluation);
+  if (observer_.on_report)
+    observer_.on_report(now_, scoring.rank, scoring.round, scoring.model, evaluation);
   feed(scoring.rank, [&](Node& node) { node.scored(now_, scoring.round, evaluation); });
 }
 
@@ -239,7 +242,7 @@ std::string World::waiting_for() const {
 Error World::stuck() const {
   return {Error::Kind::timed_out, "the run is stuck at " + std::to_string(seconds(now_)) +
                                       " s of virtual time: nothing is left to happen, but" +
-                                      waiting_for()};
+                                      waiting_for() + (refused_.empty() ? "" : "\n  " + refused_)};
 }
 
 bool World::is_stalled() const {

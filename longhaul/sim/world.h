@@ -42,7 +42,9 @@ struct WorldConfig {
 
 // Callbacks to the embedding program, on its own thread. Any may be empty.
 struct Observer {
-  std::function<void(Time, Rank, Round, const Evaluation&)> on_report = {};
+  // A report is scored; with Place::own_tests by the node's own part, and on_sum follows.
+  std::function<void(Time, Rank, Round, const Snapshot&, const Evaluation&)> on_report = {};
+  std::function<void(Time, Rank, Rank senior, Round, const Evaluation&)> on_sum = {};
   std::function<void(Time, Rank, const Record&)> on_record = {};
   std::function<void(Time, Rank, Round done)> on_round = {};  // rounds_done() has grown
   std::function<void(Time, Rank at, Rank from, const Error&)> on_bad_message = {};
@@ -75,9 +77,9 @@ struct NodeFigures {
 
 class World final : public Host {
  public:
-  // Scores a whole flat vector. Runs on the pool, never two calls at once. Empty: every score is
-  // the default Evaluation.
-  using Scorer = std::function<Result<Evaluation>(std::span<const float>)>;
+  // Scores a whole flat vector, on the test set of a node. Runs on the pool, never two calls at
+  // once. Empty: every score is the default Evaluation.
+  using Scorer = std::function<Result<Evaluation>(Rank, std::span<const float>)>;
   enum class Ended : std::uint8_t { finished, until, stopped };
 
   World(WorldConfig, std::unique_ptr<Network>, std::unique_ptr<ComputeTime>, Scorer scorer = {});
@@ -132,6 +134,7 @@ class World final : public Host {
   void cancel_timer(Rank node, const CancelTimer&) override;
   void compute(Rank node, ComputeStep) override;
   void report(Rank node, Report) override;
+  void summed(Rank node, Rank senior, Round, const Evaluation&) override;
   void record(Rank node, const Record&) override;
   void append(Rank node, const Append&) override;
   void reply(Rank node, const Reply&) override;
@@ -224,6 +227,7 @@ class World final : public Host {
   std::map<std::string, std::uint32_t> sites_;
   std::atomic<bool> stop_ = false;
   std::optional<Error> failure_;
+  std::string refused_;  // the last message that a node refused, and why
   std::set<std::pair<Rank, Rank>>
       not_connected_;  // not connected since one restarted; lower rank first
 

@@ -128,7 +128,7 @@ class Ticker final : public Strategy {
   explicit Ticker(const Place& place) : self_(place.self) {}
   void on_start(Turn& turn) override {
     for (std::uint32_t tick = 1; tick <= 3 && self_ == 0; ++tick)
-      turn.set_timer(TimerId{tick}, tick * 10ms);
+      turn.set_timer(*this, TimerId{tick}, tick * 10ms);
   }
   void on_timer(TimerId id, Turn& turn) override {
     Message message;

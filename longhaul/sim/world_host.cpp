@@ -93,16 +93,21 @@ void World::report(Rank node, Report report) {
   auto scoring = std::make_shared<Scoring>();
   scoring->rank = node;
   scoring->round = report.round;
+  scoring->model = model;
   if (model && !model->empty() && scorer_) {
     scoring->task.ticket = pool_.submit([this, scoring, model] {
       const std::lock_guard one_at_a_time(scoring_);
-      scoring->task.run([&] { return scorer_(*model); });
+      scoring->task.run([&] { return scorer_(scoring->rank, *model); });
     });
   } else {
     scoring->task.value.emplace();
   }
   scorings_.emplace(number_, std::move(scoring));
   queue_.push(now_, {.kind = Event::Kind::scored, .rank = node, .b = number_++});
+}
+
+void World::summed(Rank node, Rank senior, Round round, const Evaluation& sum) {
+  if (observer_.on_sum) observer_.on_sum(now_, node, senior, round, sum);
 }
 
 void World::record(Rank node, const Record& record) {

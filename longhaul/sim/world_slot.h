@@ -39,6 +39,7 @@ struct World::Task {
 struct World::Scoring {
   Rank rank = 0;
   Round round = 0;
+  Snapshot model = nullptr;  // not of one that was loaded
   Task<Evaluation> task = {};
   void state(Archive& ar) {
     ar(rank, round);

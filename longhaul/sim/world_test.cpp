@@ -187,14 +187,17 @@ TEST(World, ALearnersErrorOrExceptionEndsTheRunWithTheCommandThatRepeatsIt) {
 // Says "finish" or nothing, or fails: for the ends of runs.
 class Idle final : public Strategy {
  public:
-  enum class Way { waits, asks_again, fails };
+  enum class Way { waits, asks_again, fails, talks_nonsense };
   explicit Idle(Way way) : way_(way) {}
   void on_start(Turn& turn) override {
     if (turn.self() == 0) turn.finish();
     if (way_ == Way::fails && turn.self() == 1) turn.fail("no data");
-    if (way_ == Way::asks_again) turn.set_timer(TimerId{1}, turn.now() + 1s);
+    if (way_ == Way::talks_nonsense && turn.self() == 0) turn.send(1, Message{});
+    if (way_ == Way::asks_again) turn.set_timer(*this, TimerId{1}, turn.now() + 1s);
   }
-  void on_timer(TimerId, Turn& turn) override { turn.set_timer(TimerId{1}, turn.now() + 1s); }
+  void on_timer(TimerId, Turn& turn) override {
+    turn.set_timer(*this, TimerId{1}, turn.now() + 1s);
+  }
   Round rounds_done() const override { return 0; }
   std::string waiting_for() const override { return "a token"; }
 
@@ -217,6 +220,13 @@ TEST(World, AStuckRunIsAnErrorThatNamesWhatEachNodeWaitsFor) {
     EXPECT_THAT(error.what, HasSubstr("[seed 9]"));
     EXPECT_LT(job.world().now(), Time{2h});
   }
+}
+
+// The cause, more often than not: somebody waits for what it said.
+TEST(World, AStuckRunNamesTheLastMessageThatWasRefused) {
+  RunningJob job = idle(Idle::Way::talks_nonsense);
+  EXPECT_THAT(error_of(job).what,
+              HasSubstr("rank 1 (site1) refused a message of rank 0 (site0): unknown kind"));
 }
 
 TEST(World, FailOfANodeEndsTheRunWithItsReason) {

@@ -11,13 +11,13 @@ Exchange::Exchange(Config config, const Place& place)
     : config_(config), size_(place.layout->size()), phantom_(place.phantom) {}
 
 void Exchange::on_start(Turn& turn) {
-  turn.set_timer(kNever, std::chrono::hours(1000));
+  turn.set_timer(*this, kNever, std::chrono::hours(1000));
   turn.compute(LocalStep{}, config_.steps);
 }
 
 void Exchange::on_computed(const Computed& done, Turn& turn) {
   turn.record("train_loss", round_, done.loss);
-  turn.set_timer(kBeat, turn.now() + std::chrono::milliseconds(3));
+  turn.set_timer(*this, kBeat, turn.now() + std::chrono::milliseconds(3));
   if (!phantom_) mine_.assign(turn.params().begin(), turn.params().end());
   sent_.clear();
   sending_ = true;
@@ -84,7 +84,7 @@ void Exchange::end_round(Turn& turn) {
       turn.params()[i] = float(sum[i] / double(turn.view().live.size()));
   }
   parts_.erase(round_);
-  turn.cancel_timer(kBeat);
+  turn.cancel_timer(*this, kBeat);
   if (turn.self() == 0 && (round_ + 1) % config_.report_every == 0) turn.report(round_, nullptr);
   if (++round_ < config_.rounds) return turn.compute(LocalStep{}, config_.steps);
   turn.finish();

@@ -27,7 +27,7 @@ std::unique_ptr<Network> make_network(const SmallJob& job) {
   return std::make_unique<FairNetwork>(config);
 }
 
-Result<Evaluation> mean_of(std::span<const float> model) {
+Result<Evaluation> mean_of(Rank, std::span<const float> model) {
   double sum = 0;
   for (const float x : model) sum += double(x);
   return Evaluation{.loss = sum / double(model.size()), .accuracy = 0, .samples = 1};
@@ -44,15 +44,15 @@ RunningJob::RunningJob(const SmallJob& job, Make make) {
       std::make_unique<JitteredSteps>(job.seed,
                                       std::vector<JitteredSteps::Speed>(job.ranks, job.speed)),
       mean_of);
-  world_->observe(
-      {.on_report = [this](Time, Rank, Round, const Evaluation& e) { scores.push_back(e); },
-       .on_record = {},
-       .on_round = {},
-       .on_bad_message = [this](Time, Rank, Rank, const Error&) { ++bad_messages; },
-       .on_lost =
-           [this](Time, Rank rank, const std::string& why) {
-             lost.push_back("rank " + std::to_string(rank) + ": " + why);
-           }});
+  world_->observe({.on_report = [this](Time, Rank, Round, const Snapshot&,
+                                       const Evaluation& e) { scores.push_back(e); },
+                   .on_record = {},
+                   .on_round = {},
+                   .on_bad_message = [this](Time, Rank, Rank, const Error&) { ++bad_messages; },
+                   .on_lost =
+                       [this](Time, Rank rank, const std::string& why) {
+                         lost.push_back("rank " + std::to_string(rank) + ": " + why);
+                       }});
   world_->watch(*trace_);
   world_->watch(*in_order_);
   world_->watch(*epochs_);
