@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CsvOptions options;
   if (data[0] & 1) options.target.task = Task::regression;
   if (data[0] & 2) options.target.labels = {"1", "b"};
-  if (data[0] & 4) options.column = data[0] & 8 ? "1" : "y";
+  if (data[0] & 4) options.columns = {data[0] & 8 ? "1" : "y"};
   if (data[0] & 16) options.ignore = {"2"};
   if (data[0] & 32) options.header = (data[0] & 64) != 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);

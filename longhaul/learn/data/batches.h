@@ -1,8 +1,8 @@
 #pragma once
 // The order in which one node uses its samples. Every epoch is a new permutation of the shard, a
 // pure function of (seed, origin, epoch); every sample is used exactly once an epoch, so the last
-// batch of an epoch is short where the batch size does not divide the shard. The state is one
-// number.
+// batch of an epoch is short where the batch size does not divide the shard. One of a single sample
+// may join the batch before. The state is one number.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,8 +14,9 @@ namespace longhaul::learn {
 class Batches {
  public:
   // `shard`: the samples of the node, at least one; `batch` at least 1; `origin`: rank of the node.
+  // `joins`: a last batch of one sample joins the batch before, if there is one.
   Batches(std::vector<std::uint32_t> shard, std::uint32_t batch, std::uint64_t seed,
-          std::uint32_t origin);
+          std::uint32_t origin, bool joins = false);
 
   // The samples of the batch at hand; valid until advance() or state().
   std::span<const std::uint32_t> peek() const;
@@ -24,7 +25,10 @@ class Batches {
 
   std::uint64_t step() const { return step_; }  // batches gone by
   std::uint64_t epoch() const { return step_ / per_epoch(); }
-  std::uint64_t per_epoch() const { return (shard_.size() + batch_ - 1) / batch_; }
+  std::uint64_t per_epoch() const {
+    const std::uint64_t all = (shard_.size() + batch_ - 1) / batch_;
+    return joins_ ? all - 1 : all;
+  }
 
   void state(Archive&);
 
@@ -36,6 +40,7 @@ class Batches {
   std::uint32_t batch_;
   std::uint64_t seed_;
   std::uint32_t origin_;
+  bool joins_;  // and there is one that does
   std::uint64_t step_ = 0;
 };
 

@@ -15,9 +15,14 @@ struct DataConfig {
   std::string path, test_path;
   double test_share = 0.2;
   std::string task = "classification";
-  std::string target;
+  std::vector<std::string> target;
+  std::string loss = "default";
+  std::vector<double> class_weights;
   std::vector<std::string> ignore;
   std::optional<bool> header;
+  std::string separator;
+  std::string missing = "refuse";
+  std::vector<std::string> categorical;
   bool standardise = false;
   std::vector<std::string> labels;
   std::uint32_t classes = 0;
@@ -42,11 +47,14 @@ struct DataConfig {
 
   std::uint32_t context = 128;
   std::vector<std::string> groups;
+  std::string token_type = "uint16";
+  std::uint32_t vocabulary = 0;
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     files(self, visit);
     meaning(self, visit);
+    sequences(self, visit);
     synthetic(self, visit);
     division(self, visit);
   }
@@ -57,7 +65,7 @@ struct DataConfig {
     LONGHAUL_FIELD(kind, .doc = "which data: see docs/data.md");
     LONGHAUL_FIELD(path,
                    .doc =
-                       "folder of the files, or the file itself (csv, libsvm); mnist, "
+                       "folder of the files, or the file itself (csv, libsvm, tokens); mnist, "
                        "fashion_mnist, cifar10: by default where scripts/fetch-data puts them",
                    .local = true);
     LONGHAUL_FIELD(test_path,
@@ -80,12 +88,39 @@ struct DataConfig {
                    .choices = {"classification", "regression"});
     LONGHAUL_FIELD(
         target,
-        .doc = "csv: the column to predict, by name or by number from 1; default: the last");
+        .doc =
+            "csv: the column to predict, by name or by number from 1; default: the last. A list: "
+            "several, with task = \"regression\" or loss = \"bce\"",
+        .lenient = true);
+    LONGHAUL_FIELD(loss,
+                   .doc =
+                       "csv: bce: each target is a label, 0 or 1, and a sample may have several; "
+                       "the loss is their binary cross entropy. Default: that of the task",
+                   .choices = {"default", "bce"});
+    LONGHAUL_FIELD(class_weights,
+                   .doc =
+                       "one number a class, in their order: how much its samples count in the loss "
+                       "that is trained; scores count all alike",
+                   .max = 1e6, .positive = true);
     LONGHAUL_FIELD(ignore, .doc = "csv: columns to leave out, by name or number");
     LONGHAUL_FIELD(header,
                    .doc =
                        "csv: the first line names the columns; default: it does if it holds no "
-                       "number");
+                       "number, or a name above a number");
+    LONGHAUL_FIELD(
+        separator,
+        .doc =
+            "csv: one character between the cells, or \"tab\"; default: the first of , ; tab "
+            "that the first line holds");
+    LONGHAUL_FIELD(missing,
+                   .doc =
+                       "csv: an empty cell, or one that says NA, N/A, NaN, null, none or ?, is an "
+                       "error, drops its sample, or becomes the mean of its column",
+                   .choices = {"refuse", "drop", "mean"});
+    LONGHAUL_FIELD(categorical,
+                   .doc =
+                       "csv: columns of names, each as many numbers of 0 and 1 as it has values: "
+                       "\"colour\", or with its values \"colour = red | green\"");
     LONGHAUL_FIELD(
         standardise,
         .doc =
@@ -107,13 +142,23 @@ struct DataConfig {
                    .max = 1 << 24);
     LONGHAUL_FIELD(mean, .doc = "idx: one a channel, subtracted from pixels of 0 .. 1");
     LONGHAUL_FIELD(std, .doc = "idx: one a channel, divides what is left", .positive = true);
+  }
+
+  template <class Self, class Visit>
+  static void sequences(Self& self, Visit& visit) {
     LONGHAUL_FIELD(context,
-                   .doc = "text: bytes that a sample holds, each predicted from those before",
+                   .doc =
+                       "text, tokens: bytes or tokens that a sample holds, each predicted from "
+                       "those before",
                    .min = 1, .max = 65536);
     LONGHAUL_FIELD(groups,
                    .doc =
                        "text: patterns of names, alternatives separated by |: what matches one is "
                        "one group, the label of partitions; default: a sub-folder is a group");
+    LONGHAUL_FIELD(token_type, .doc = "tokens: numbers in the files, the lowest byte first",
+                   .choices = {"uint16", "uint32"});
+    LONGHAUL_FIELD(vocabulary, .doc = "tokens: how many there are; each is a number below it",
+                   .max = 1 << 24);
   }
 
   template <class Self, class Visit>

@@ -3,10 +3,11 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
+
+#include "longhaul/base/decimal.h"
 
 namespace longhaul::learn {
 namespace {
@@ -98,7 +99,7 @@ std::vector<std::uint32_t> corpus_tails(const Corpus& corpus, double share) {
   std::size_t end = 0;
   for (const std::size_t size : corpus.sizes) {
     end += size;
-    const auto count = std::min(size, std::size_t(std::llround(share * double(size))));
+    const auto count = std::min(size, std::size_t(whole_nearest(share * double(size))));
     for (std::size_t i = end - count; i < end; ++i) tails.push_back(std::uint32_t(i));
   }
   return tails;

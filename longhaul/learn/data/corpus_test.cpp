@@ -15,7 +15,8 @@ NamedText text_of(std::string name, std::string_view text) {
 }
 
 std::string window_of(const DataSet& data, std::size_t row) {
-  const auto bytes = data.window(row);
+  std::vector<std::int64_t> bytes(data.shape.width() + 1);
+  data.copy_window(row, bytes);
   return {bytes.begin(), bytes.end()};
 }
 

@@ -28,7 +28,7 @@ std::size_t DataShape::width() const {
 }
 
 std::size_t DataSet::size() const {
-  if (shape.task != Task::regression) return labels.size();
+  if (!has_targets(shape.task)) return labels.size();
   return targets.size() / std::size_t(std::max<std::int64_t>(shape.outputs, 1));
 }
 
@@ -37,10 +37,15 @@ std::size_t DataSet::label_kinds() const {
   return shape.task == Task::classification ? std::size_t(shape.outputs) : 0;
 }
 
-std::span<const std::uint8_t> DataSet::window(std::size_t row) const {
-  const std::size_t length = shape.width() + 1;
-  LH_CHECK(shape.task == Task::text && (row + 1) * length <= text.size());
-  return std::span(text).subspan(row * length, length);
+void DataSet::copy_window(std::size_t row, std::span<std::int64_t> out) const {
+  const std::size_t bytes = out.size() * token_bytes;
+  LH_CHECK(shape.task == Task::text && out.size() == shape.width() + 1 &&
+           (row + 1) * bytes <= text.size());
+  const std::uint8_t* from = text.data() + row * bytes;
+  for (std::int64_t& token : out) {
+    token = 0;
+    for (std::uint32_t i = 0; i < token_bytes; ++i) token |= std::int64_t{*from++} << (8 * i);
+  }
 }
 
 void DataSet::copy_row(std::size_t row, std::span<float> out) const {
@@ -78,17 +83,23 @@ DataSet take_rows(const DataSet& from, std::span<const std::uint32_t> rows) {
   to.shape = from.shape;
   to.names = from.names;
   to.columns = from.columns;
+  to.categories = from.categories;
+  to.target_columns = from.target_columns;
+  to.dropped = from.dropped;
   to.pixel_values = from.pixel_values;
+  to.token_bytes = from.token_bytes;
   copy_rows(from.features, from.shape.width(), rows, to.features);
   copy_rows(from.pixels, from.shape.width(), rows, to.pixels);
-  copy_rows(from.text, from.shape.width() + 1, rows, to.text);
+  copy_rows(from.text, (from.shape.width() + 1) * from.token_bytes, rows, to.text);
   copy_rows(from.labels, 1, rows, to.labels);
   copy_rows(from.targets, std::size_t(from.shape.outputs), rows, to.targets);
   return to;
 }
 
 void append(DataSet& to, const DataSet& more) {
-  LH_CHECK(to.shape == more.shape && to.pixel_values == more.pixel_values);
+  LH_CHECK(to.shape == more.shape && to.pixel_values == more.pixel_values &&
+           to.token_bytes == more.token_bytes);
+  to.dropped += more.dropped;
   to.features.insert(to.features.end(), more.features.begin(), more.features.end());
   to.pixels.insert(to.pixels.end(), more.pixels.begin(), more.pixels.end());
   to.text.insert(to.text.end(), more.text.begin(), more.text.end());

@@ -10,12 +10,17 @@
 
 namespace longhaul::learn {
 
-// text: the next byte at every place of a sample.
-enum class Task : std::uint8_t { classification, regression, text };
+// text: the next byte, or token, at every place of a sample. multilabel: of each label whether a
+// sample has it.
+enum class Task : std::uint8_t { classification, regression, text, multilabel };
+// Are DataSet::targets what is predicted?
+constexpr bool has_targets(Task task) {
+  return task == Task::regression || task == Task::multilabel;
+}
 
 struct DataShape {
   std::vector<std::int64_t> sample;  // {channels, height, width}, {features}, or {bytes} of text
-  std::int64_t outputs = 1;          // classes, targets of a regression, or values of a byte
+  std::int64_t outputs = 1;          // classes, targets, labels, or values of a byte or a token
   Task task = Task::classification;
   // Where the numbers of a sample are rows of tables (a user, an item): how many rows each has.
   std::vector<std::int64_t> tables = {};
@@ -24,23 +29,38 @@ struct DataShape {
   bool operator==(const DataShape&) const = default;
 };
 
+// A column of a table whose cells are names: a feature for each value.
+struct Categories {
+  std::string column;
+  std::vector<std::string> values;
+  std::size_t first = 0;  // its first feature
+  bool operator==(const Categories&) const = default;
+};
+
 struct DataSet {
   DataShape shape;
   std::vector<float> features;       // samples x width, row-major; empty where there are pixels
   std::vector<std::uint8_t> pixels;  // samples x width; set by set_pixels()
   // classification: 0 .. outputs-1, one a sample; text: the group that it was taken from.
   std::vector<std::int64_t> labels;
-  std::vector<float> targets;        // regression: samples x outputs
-  std::vector<std::string> names;    // of the classes, as the file calls them (may be empty), or of
-                                     // the groups
-  std::vector<std::string> columns;  // csv: what the file calls each feature, or its number from 1
-  std::vector<std::uint8_t> text;    // samples x (width + 1): what to read, and one byte more
+  std::vector<float> targets;      // regression, multilabel (0 and 1): samples x outputs
+  std::vector<std::string> names;  // of the classes, as the file calls them (may be empty), or of
+                                   // the groups
+  // csv: what the file calls each feature, or its number from 1; "colour = red" of a category.
+  std::vector<std::string> columns;
+  std::vector<Categories> categories;
+  std::vector<std::string> target_columns;  // what the file calls them; empty without a header
+  std::size_t dropped = 0;                  // lines left out, a cell of which is missing
+  // text: samples x (width + 1): what to read, and one byte more. Tokens: as many whole numbers of
+  // token_bytes each (1, 2 or 4), the lowest byte first.
+  std::vector<std::uint8_t> text;
+  std::uint32_t token_bytes = 1;
 
   std::size_t size() const;
   // How many labels there may be; 0 for numbers to fit.
   std::size_t label_kinds() const;
-  // text: the width + 1 bytes of sample `row`. CHECKs it.
-  std::span<const std::uint8_t> window(std::size_t row) const;
+  // text: the width + 1 bytes or tokens of sample `row`. CHECKs both.
+  void copy_window(std::size_t row, std::span<std::int64_t> out) const;
   // Sample `row` as the model sees it: pixels as (pixel / 255 - mean) / std of their channel. `out`
   // is width() long. CHECKs both.
   void copy_row(std::size_t row, std::span<float> out) const;

@@ -1,11 +1,12 @@
 #include "longhaul/learn/data/kinds.h"
 
 #include <algorithm>
-#include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/base/rng.h"
 #include "longhaul/learn/data/cifar.h"
 #include "longhaul/learn/data/clicks.h"
@@ -16,6 +17,7 @@
 #include "longhaul/learn/data/libsvm.h"
 #include "longhaul/learn/data/ratings.h"
 #include "longhaul/learn/data/synthetic.h"
+#include "longhaul/learn/data/tokens.h"
 
 namespace longhaul::learn {
 namespace {
@@ -39,7 +41,7 @@ Result<Split> split_of(Result<Sets> sets) {
 // file's.
 Result<Sets> hold_out(const DataSet& all, double share, std::uint64_t seed,
                       const std::string& name) {
-  const auto count = std::size_t(std::llround(share * double(all.size())));
+  const auto count = std::size_t(whole_nearest(share * double(all.size())));
   if (count == 0 || count >= all.size())
     return invalid(
         fmt::format("{}: {} samples leave none for the {} set with [data] test_share = "
@@ -101,10 +103,25 @@ Result<Split> read_idx_pair(Folder folder, const std::string& test_path) {
 
 TargetOptions target_options(const DataConfig& config) {
   TargetOptions options;
-  options.task = config.task == "regression" ? Task::regression : Task::classification;
+  options.task = config.task == "regression" ? Task::regression
+                 : config.loss == "bce"      ? Task::multilabel
+                                             : Task::classification;
   options.labels = config.labels;
   for (std::uint32_t i = 0; config.labels.empty() && i < config.classes; ++i)
     options.labels.push_back(std::to_string(i));
+  return options;
+}
+
+CsvOptions csv_options(const DataConfig& config) {
+  CsvOptions options{.target = target_options(config),
+                     .columns = config.target,
+                     .ignore = config.ignore,
+                     .header = config.header,
+                     .categorical = config.categorical};
+  if (!config.separator.empty())
+    options.separator = config.separator == "tab" ? '\t' : config.separator.front();
+  if (config.missing != "refuse")
+    options.missing = config.missing == "drop" ? Missing::drop : Missing::mean;
   return options;
 }
 
@@ -138,6 +155,34 @@ Result<Corpus> read_texts(const DataConfig& config, const std::string& folder) {
     texts.push_back({name, *std::move(bytes)});
   }
   return read_corpus(texts, folder, {config.context, config.groups});
+}
+
+// One file, or all files of a folder whose names end in .bin: each is a group.
+Result<TokenSets> read_token_files(const DataConfig& config, const std::string& path,
+                                   const char* key, double test_share) {
+  const std::string remedy =
+      fmt::format("set [data] {} to a file of tokens, or a folder of them", key);
+  std::vector<std::string> names = {""};
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    auto found = files_in(path, remedy);
+    if (!found) return found.error();
+    names = *std::move(found);
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".bin"); });
+    if (names.empty())
+      return unavailable(fmt::format("{}: holds no file NAME.bin: {}", path, remedy));
+  }
+  const TokenOptions options{config.context, config.token_type == "uint32" ? 4u : 2u,
+                             config.vocabulary, test_share};
+  TokenSets sets = no_tokens(options);
+  for (const std::string& name : names) {
+    const std::string file = name.empty() ? path : join_path(path, name);
+    auto bytes = read_file(file, remedy);
+    if (!bytes) return bytes.error();
+    const std::string group = std::filesystem::path(file).filename().string();
+    LH_TRY(add_tokens(sets, *bytes, {file, name.empty() ? group : name}, options));
+  }
+  return sets;
 }
 
 // These rows as the test set, the others for training.
@@ -198,23 +243,52 @@ Result<Split> load_idx(const DataConfig& config, const std::string& path,
 
 Result<Split> load_csv(const DataConfig& config, const std::string& path,
                        const std::string& test_path) {
-  auto sets = read_tables(
-      config, path, test_path,
-      [&](std::string_view text, const std::string& name, const DataSet* like) {
-        CsvOptions options{target_options(config), config.target, config.ignore, config.header};
-        if (like) options.target.labels = like->names;
-        return read_csv(text, name, options);
-      });
+  auto sets = read_tables(config, path, test_path,
+                          [&](std::string_view text, const std::string& name, const DataSet* like) {
+                            CsvOptions options = csv_options(config);
+                            if (like) options.target.labels = like->names;
+                            options.like = like;
+                            options.like_name = path;
+                            return read_csv(text, name, options);
+                          });
   if (!sets) return sets.error();
+  std::vector<double> fills;
+  const bool own = config.partition == "local";  // then by what all sites have: facts.h
+  if (config.missing == "mean" && !own) {
+    const auto means = column_means(sets->train, path);
+    if (!means) return means.error();
+    fill_missing(sets->train, *means);
+    fill_missing(sets->test, *means);
+    fills = *means;
+  }
   std::vector<ColumnScale> scales;
-  if (config.standardise) {
+  if (config.standardise && !own) {
     scales = column_scales(sets->train);
     standardise(sets->train, scales);
     standardise(sets->test, scales);
   }
   auto split = split_of(std::move(sets->train), std::move(sets->test));
   split.scales = std::move(scales);
+  split.fills = std::move(fills);
   return split;
+}
+
+Result<DataSet> load_to_predict(const DataConfig& config, const std::string& path,
+                                const DataSet& like, std::span<const ColumnScale> scales,
+                                std::span<const double> fills) {
+  const auto bytes = read_file(path, "give a csv file of samples");
+  if (!bytes) return bytes.error();
+  CsvOptions options = csv_options(config);
+  options.like = &like;
+  options.like_name = "the training set";
+  options.to_predict = true;
+  options.missing = fills.empty() ? Missing::refuse : Missing::mean;
+  auto data =
+      read_csv({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path, options);
+  if (!data) return data.error();
+  if (!fills.empty()) fill_missing(*data, fills);
+  if (!scales.empty()) standardise(*data, scales);
+  return data;
 }
 
 Result<Split> load_libsvm(const DataConfig& config, const std::string& path,
@@ -246,6 +320,25 @@ Result<Split> load_text(const DataConfig& config, const std::string& path,
                     path, corpus->samples.size(), config.context,
                     held.empty() ? "test" : "training", config.test_share));
   return split_off(corpus->samples, held);
+}
+
+Result<Split> load_tokens(const DataConfig& config, const std::string& path,
+                          const std::string& test_path) {
+  const double share = test_path.empty() ? config.test_share : 0;
+  auto sets = read_token_files(config, path, "path", share);
+  if (!sets) return sets.error();
+  if (!test_path.empty()) {
+    auto test = read_token_files(config, test_path, "test_path", 0);
+    if (!test) return test.error();
+    sets->test = std::move(test->train);
+  }
+  if (sets->train.size() == 0 || sets->test.size() == 0)
+    return invalid(fmt::format(
+        "{}: {} samples of {} tokens leave none for the {} set with [data] test_share = "
+        "{}: set test_path, another share, or a lower context",
+        path, sets->train.size() + sets->test.size(), config.context,
+        sets->train.size() == 0 ? "training" : "test", config.test_share));
+  return split_of(std::move(sets->train), std::move(sets->test));
 }
 
 Result<Split> load_synthetic(const DataConfig& config, const std::string&, const std::string&) {

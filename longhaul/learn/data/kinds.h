@@ -18,6 +18,7 @@ Result<Split> load_idx(const DataConfig&, const std::string& path, const std::st
 Result<Split> load_csv(const DataConfig&, const std::string& path, const std::string& test_path);
 Result<Split> load_libsvm(const DataConfig&, const std::string& path, const std::string& test_path);
 Result<Split> load_text(const DataConfig&, const std::string& path, const std::string& test_path);
+Result<Split> load_tokens(const DataConfig&, const std::string& path, const std::string& test_path);
 Result<Split> load_synthetic(const DataConfig&, const std::string& path,
                              const std::string& test_path);
 

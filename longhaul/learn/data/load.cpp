@@ -5,9 +5,11 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
+#include "longhaul/learn/data/facts.h"
 #include "longhaul/learn/data/kinds.h"
 
 namespace longhaul::learn {
@@ -43,7 +45,7 @@ const std::array kKinds = {
     DataEntry{"csv",
               "a table of numbers",
               {"path", "test_path", "test_share", "data_seed", "task", "target", "ignore", "header",
-               "standardise", "labels", "classes"},
+               "separator", "missing", "categorical", "standardise", "labels", "classes", "loss"},
               load_csv,
               Place::file},
     DataEntry{
@@ -57,6 +59,11 @@ const std::array kKinds = {
               {"path", "test_path", "test_share", "context", "groups"},
               load_text,
               Place::folder},
+    DataEntry{"tokens",
+              "files of tokens; predicts the next one",
+              {"path", "test_path", "test_share", "context", "token_type", "vocabulary"},
+              load_tokens,
+              Place::file},
     DataEntry{"synthetic",
               "Gaussian classes, a teacher's, or a linear function, made from a seed",
               {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples",
@@ -72,8 +79,8 @@ const std::array kKinds = {
               load_clicks},
 };
 
-constexpr std::array<std::string_view, 7> kCommonKeys = {"partition", "alpha", "degree", "shards",
-                                                         "sizes",     "batch", "kind"};
+constexpr std::array<std::string_view, 8> kCommonKeys = {
+    "partition", "alpha", "degree", "shards", "sizes", "batch", "class_weights", "kind"};
 
 std::vector<std::string_view> names() {
   std::vector<std::string_view> list;
@@ -117,11 +124,36 @@ Status check_values(const Settings& settings, const DataConfig& config) {
       "classes",
       config.classes == 0 || config.labels.empty() || config.classes == config.labels.size(),
       "as many classes as labels, or one of the two keys"));
+  LH_TRY(require("separator", config.separator.size() <= 1 || config.separator == "tab",
+                 "one character, or \"tab\""));
   LH_TRY(require("mean", config.mean.size() == config.std.size(),
                  "as many numbers as in [data] std, one a channel"));
   LH_TRY(require("std", config.mean.size() == config.std.size(),
                  "as many numbers as in [data] mean, one a channel"));
+  const bool bce = config.loss == "bce", numbers = config.task == "regression";
+  LH_TRY(require("loss", !bce || (!numbers && config.labels.empty() && config.classes == 0),
+                 "no task = \"regression\", labels or classes beside \"bce\""));
+  LH_TRY(require("target", config.target.size() < 2 || bce || numbers,
+                 "one column; several with task = \"regression\" or loss = \"bce\""));
+  const std::uint32_t most = config.token_type == "uint16" ? 1u << 16 : 1u << 24;
+  LH_TRY(require("vocabulary", config.vocabulary >= 2 && config.vocabulary <= most,
+                 fmt::format("2 to {}, which is all that token_type = \"{}\" can say", most,
+                             config.token_type)));
+  if (config.kind == "tokens" && config.vocabulary == 0)
+    return invalid(
+        fmt::format("{}: [data] kind = \"tokens\": expected vocabulary = N, how many "
+                    "tokens there are",
+                    source_of(settings.file, settings.line)));
   return Ok{};
+}
+
+Status check_class_weights(const DataConfig& config, const DataShape& shape) {
+  if (config.class_weights.empty()) return Ok{};
+  if (shape.task != Task::classification)
+    return invalid("[data] class_weights: expected none, these data have no classes");
+  if (std::int64_t(config.class_weights.size()) == shape.outputs) return Ok{};
+  return invalid(fmt::format("[data] class_weights: expected {} numbers, one a class, found {}",
+                             shape.outputs, config.class_weights.size()));
 }
 
 std::string path_of(const DataEntry& entry, const DataConfig& config) {
@@ -145,17 +177,19 @@ Status check_size(const DataSet& data) {
 
 Status need_known_shape(const DataConfig& config) {
   const bool text = config.kind == "csv" || config.kind == "libsvm";
-  const bool classes = config.kind == "idx" || (text && config.task == "classification");
+  const bool has_classes = config.task == "classification" && config.loss != "bce";
+  const bool classes = config.kind == "idx" || (text && has_classes);
   if (classes && config.classes == 0 && config.labels.empty())
     return invalid(
         fmt::format("[data] partition = \"local\" with kind = \"{}\": expected {}, since "
                     "no site sees the labels of the others",
                     config.kind, text ? "labels = [...] or classes" : "classes"));
-  if (config.standardise)
-    return invalid(
-        "[data] standardise = true with partition = \"local\": no site sees the samples of the "
-        "others, and each would scale by its own mean; scale the files by the same numbers first, "
-        "or let the model begin with BatchNorm1d");
+  for (const std::string& one : config.categorical)
+    if (one.find('=') == std::string::npos)
+      return invalid(
+          fmt::format("[data] partition = \"local\": categorical = \"{}\": expected its values, "
+                      "\"{} = a | b\", since no site sees those of the others",
+                      one, one));
   if (config.kind == "libsvm" && config.features == 0)
     return invalid(
         "[data] partition = \"local\" with kind = \"libsvm\": expected features, since no site "
@@ -208,11 +242,26 @@ Result<Split> load_data(const DataConfig& config) {
   if (!split) return split.error();
   LH_TRY(check_size(*split->train));
   LH_TRY(check_size(*split->test));
+  LH_TRY(check_class_weights(config, split->train->shape));
   return split;
 }
 
-Result<LocalData> load_local(const DataConfig& config, std::span<const std::string> paths) {
-  LH_CHECK(!paths.empty());
+namespace {
+
+// Of data that sites hold: of all; "": each holds out a share of its own.
+std::string shared_test_path(const DataEntry& entry, const DataConfig& config) {
+  if (!config.test_path.empty() || entry.place != Place::folder) return config.test_path;
+  return path_of(entry, config);
+}
+
+}  // namespace
+
+bool tests_at_sites(const DataConfig& config) {
+  const auto entry = find_data(config.kind);
+  return entry && config.partition == "local" && shared_test_path(**entry, config).empty();
+}
+
+Result<SiteData> load_site(const DataConfig& config, const std::string& path) {
   auto entry = find_data(config.kind);
   if (!entry) return entry.error();
   if ((*entry)->place == Place::none)
@@ -221,31 +270,53 @@ Result<LocalData> load_local(const DataConfig& config, std::span<const std::stri
                     "could hold; use another partition",
                     config.kind));
   LH_TRY(need_known_shape(config));
-  std::string test_path = config.test_path;
-  if (test_path.empty() && (*entry)->place == Place::folder) test_path = path_of(**entry, config);
+  const std::string test_path = shared_test_path(**entry, config);
+  LH_TRY(check_place(**entry, path));
+  auto split = (*entry)->load(config, path, test_path);
+  if (!split) return split.error();
+  LH_TRY(check_size(*split->train));
+  LH_TRY(check_class_weights(config, split->train->shape));
+  return SiteData{*split->train, *split->test, test_path.empty()};
+}
+
+Result<LocalData> load_local(const DataConfig& config, std::span<const std::string> names,
+                             std::span<const std::string> paths) {
+  LH_CHECK(!paths.empty() && names.size() == paths.size());
+  std::vector<SiteData> sites;
+  std::vector<SiteFacts> facts;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    auto site = load_site(config, paths[i]);
+    if (!site) return site.error();
+    sites.push_back(*std::move(site));
+    facts.push_back({names[i], paths[i], facts_of(sites.back().train, sites.back().test)});
+  }
+  const auto all = agree(config, facts);
+  if (!all) return all.error();
   LocalData local;
   DataSet train, test;
-  for (const std::string& path : paths) {
-    LH_TRY(check_place(**entry, path));
-    auto split = (*entry)->load(config, path, test_path);
-    if (!split) return split.error();
-    if (local.shards.empty()) {
-      train = *split->train;
-      test = *split->test;
-    } else if (split->train->shape != train.shape) {
-      return malformed(fmt::format("{}: expected samples of {} numbers as in {}, found {}", path,
-                                   train.shape.width(), paths[0], split->train->shape.width()));
-    } else {
-      append(train, *split->train);
-      if (test_path.empty()) append(test, *split->test);
-    }
-    LH_TRY(check_size(train));
-    std::vector<std::uint32_t>& shard = local.shards.emplace_back();
-    for (std::size_t i = train.size() - split->train->size(); i < train.size(); ++i)
-      shard.push_back(std::uint32_t(i));
+  const auto add = [](DataSet& to, DataSet& more, Shards& shards) -> Status {
+    const std::size_t before = to.size();
+    if (before == 0)
+      to = std::move(more);
+    else
+      append(to, more);
+    LH_TRY(check_size(to));
+    std::vector<std::uint32_t>& rows = shards.emplace_back(to.size() - before);
+    std::iota(rows.begin(), rows.end(), std::uint32_t(before));
+    return Ok{};
+  };
+  for (SiteData& site : sites) {
+    bring_in_line(site.train, *all);
+    LH_TRY(add(train, site.train, local.shards));
+    if (!site.own_test && test.size() > 0) continue;
+    bring_in_line(site.test, *all);
+    LH_TRY(add(test, site.test, local.tests));
   }
+  if (!sites.front().own_test) local.tests.clear();
+  local.warnings = all->warnings;
   local.split = {std::make_shared<const DataSet>(std::move(train)),
-                 std::make_shared<const DataSet>(std::move(test))};
+                 std::make_shared<const DataSet>(std::move(test)), all->scales, all->means,
+                 all->numbers};
   return local;
 }
 

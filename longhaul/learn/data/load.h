@@ -9,6 +9,7 @@
 #include "longhaul/base/settings.h"
 #include "longhaul/learn/data/config.h"
 #include "longhaul/learn/data/dataset.h"
+#include "longhaul/learn/data/facts.h"
 #include "longhaul/learn/data/partition.h"
 #include "longhaul/learn/data/standardise.h"
 
@@ -18,6 +19,9 @@ struct Split {
   std::shared_ptr<const DataSet> train, test;  // of one shape
   // With standardise = true, for each column: what was subtracted and what it was divided by.
   std::vector<ColumnScale> scales = {};
+  std::vector<double> fills = {};  // with missing = "mean", for each column
+  std::vector<ColumnFacts> statistics =
+      {};  // of data that sites hold: of each column, of all sites
 };
 
 // One line a kind. A new one is a function and a line in the table of load.cpp.
@@ -45,15 +49,31 @@ Result<DataConfig> read_data(const Settings&);
 // it (scripts/fetch-data).
 Result<Split> load_data(const DataConfig&);
 
-// partition = "local": `paths[i]` are the own samples of site i (a real site passes only its own).
-// The training set holds them all in this order, and shards[i] those of site i. The test set is
-// that of `test_path`; without it, of `path` for kinds that are folders, and otherwise the shares
-// that the sites hold out. What a site alone could not know (labels or classes; features of libsvm)
-// has to be in the table.
+// partition = "local": the own samples of one site, as its file has them: nothing is filled or
+// scaled before bring_in_line() (facts.h). What a site alone could not know (labels or classes;
+// features of libsvm) has to be in the table.
+struct SiteData {
+  DataSet train, test;
+  bool own_test = false;  // `test` is a share of this site's samples, not a set that all have
+};
+Result<SiteData> load_site(const DataConfig&, const std::string& path);
+
+// The same of all sites, in one process: paths[i] are the samples of site i, names[i] its name for
+// messages. The training set holds them all in this order, and shards[i] those of site i. The test
+// set is that of `test_path`; without it, of `path` for kinds that are folders, and otherwise the
+// shares that the sites hold out: tests[i] are those of site i.
 struct LocalData {
   Split split;
-  Shards shards;
+  Shards shards, tests;
+  std::vector<std::string> warnings;  // as TableAgreement's
 };
-Result<LocalData> load_local(const DataConfig&, std::span<const std::string> paths);
+// Samples of a csv file to predict: columns, categories and scales are those of `like`, `scales`
+// and `fills` (Split). A missing cell is an Error unless there are fills.
+Result<DataSet> load_to_predict(const DataConfig&, const std::string& path, const DataSet& like,
+                                std::span<const ColumnScale> scales, std::span<const double> fills);
+// partition = "local", and each site holds out test samples of its own.
+bool tests_at_sites(const DataConfig&);
+Result<LocalData> load_local(const DataConfig&, std::span<const std::string> names,
+                             std::span<const std::string> paths);
 
 }  // namespace longhaul::learn

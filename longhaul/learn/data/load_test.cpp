@@ -18,7 +18,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::FloatEq;
 using ::testing::HasSubstr;
+using ::testing::Pointwise;
+using namespace std::string_literals;
 
 // A folder of its own, removed with everything in it.
 class Load : public ::testing::Test {
@@ -151,7 +154,7 @@ TEST_F(Load, TextOfEverySitesOwn) {
   config.context = 5;
   config.test_path = path("c");
   config.partition = "local";
-  auto local = load_local(config, std::vector{path("a"), path("b")});
+  auto local = load_local(config, std::vector{"a"s, "b"s}, std::vector{path("a"), path("b")});
   ASSERT_TRUE(local) << local.error().what;
   EXPECT_THAT(local->split.train->names, ElementsAre("x", "y"));
   EXPECT_EQ(local->shards[1].size(), 8u);
@@ -194,7 +197,8 @@ TEST_F(Load, CsvTestFileIsReadLikeTheTrainingFile) {
   write("b.csv", "5,yes\n6,maybe\n");
   EXPECT_THAT(error_of(config), HasSubstr("b.csv:2:3: expected one of the labels 'no', 'yes'"));
   write("b.csv", "5,6,yes\n");
-  EXPECT_THAT(error_of(config), HasSubstr("b.csv: expected samples of 1 numbers and 2 outputs"));
+  EXPECT_THAT(error_of(config),
+              AllOf(HasSubstr("b.csv:1: expected the columns of"), HasSubstr("not there: '2'")));
 }
 
 TEST_F(Load, CsvIsStandardisedByTheTrainingSamplesAlone) {
@@ -209,6 +213,28 @@ TEST_F(Load, CsvIsStandardisedByTheTrainingSamplesAlone) {
   EXPECT_EQ(split->scales[0].mean, 20);
   config.standardise = false;
   EXPECT_THAT(load_data(config)->test->features, ElementsAre(40, 6));
+}
+
+TEST_F(Load, ColumnsOfTheTestFileAreFoundByName) {
+  DataConfig config = config_of("csv", write("a.csv", "x,y,kind\n10,5,no\n30,5,yes\n"));
+  config.test_path = write("b.csv", "kind,y,x\nyes,6,40\n");
+  config.target = {"3"};  // of the training file
+  const auto split = load_data(config);
+  ASSERT_TRUE(split) << split.error().what;
+  EXPECT_THAT(split->test->features, ElementsAre(40, 6));
+  EXPECT_THAT(split->test->labels, ElementsAre(1));
+}
+
+TEST_F(Load, MissingCellsBecomeTheMeanOfTheTrainingSamples) {
+  DataConfig config = config_of("csv", write("a.csv", "x,y,kind\n10,5,no\nNA,8,yes\n30,?,yes\n"));
+  config.test_path = write("b.csv", "x,y,kind\n,6,yes\n");
+  config.missing = "mean";
+  const auto split = load_data(config);
+  ASSERT_TRUE(split) << split.error().what;
+  EXPECT_THAT(split->train->features, ElementsAre(10, 5, 20, 8, 30, 6.5f));
+  EXPECT_THAT(split->test->features, ElementsAre(20, 6));
+  write("a.csv", "x,y,kind\nNA,5,no\nNA,8,yes\n");
+  EXPECT_THAT(error_of(config), HasSubstr("a.csv: column 'x' is missing in all training samples"));
 }
 
 TEST_F(Load, AHeldOutShareDoesNotReachTheMeans) {
@@ -228,15 +254,30 @@ TEST_F(Load, AHeldOutShareDoesNotReachTheMeans) {
                     float((raw->test->features[i] - split->scales[0].mean) / split->scales[0].std));
 }
 
-TEST_F(Load, SitesWithFilesOfTheirOwnAreNotStandardised) {
+TEST_F(Load, SitesWithFilesOfTheirOwnHaveOneScale) {
   DataConfig config = config_of("csv");
   config.partition = "local";
   config.classes = 2;
   config.standardise = true;
-  const std::vector paths = {write("a.csv", "1,0\n2,1\n")};
-  EXPECT_THAT(load_local(config, paths).error().what,
-              AllOf(HasSubstr("[data] standardise = true with partition = \"local\""),
-                    HasSubstr("scale the files by the same numbers")));
+  config.test_path = write("t.csv", "y,b,x\n1,40,2\n");
+  config.target = {"y"};
+  const std::vector names = {"one"s, "two"s};
+  const std::vector paths = {write("a.csv", "x,b,y\n1,10,0\n2,20,1\n"),
+                             write("b.csv", "b,y,x\n30,1,3\n")};
+  const auto local = load_local(config, names, paths);
+  ASSERT_TRUE(local) << local.error().what;
+  const float far = 1 / std::sqrt(2.0f / 3);
+  EXPECT_THAT(local->split.train->features, Pointwise(FloatEq(), {-far, -far, 0.f, 0.f, far, far}));
+  EXPECT_THAT(local->split.train->labels, ElementsAre(0, 1, 1));
+  EXPECT_THAT(local->split.test->features, Pointwise(FloatEq(), {0.f, 2 * far}));
+  EXPECT_EQ(local->split.scales[1].mean, 20);
+  write("b.csv", "c,y,x\n30,1,3\n");
+  EXPECT_THAT(load_local(config, names, paths).error().what,
+              AllOf(HasSubstr("t.csv:1: expected the columns of"), HasSubstr("missing: 'c'")));
+  config.test_path.clear();
+  config.test_share = 0.5;
+  write("b.csv", "c,y,x\n30,1,3\n1,0,1\n");
+  EXPECT_THAT(load_local(config, names, paths).error().what, HasSubstr("the second lacks 'b'"));
 }
 
 TEST_F(Load, LibsvmTestFileMayHoldFewerIndices) {
@@ -271,17 +312,17 @@ TEST_F(Load, LocalFilesAreTheShards) {
   config.classes = 3;
   config.test_path = write("test.csv", "9,2\n");
   const std::vector paths = {write("a.csv", "1,0\n2,0\n"), write("b.csv", "3,1\n4,2\n5,1\n")};
-  auto local = load_local(config, paths);
+  auto local = load_local(config, std::vector{"a"s, "b"s}, paths);
   ASSERT_TRUE(local) << local.error().what;
   EXPECT_THAT(local->split.train->labels, ElementsAre(0, 0, 1, 2, 1));
   EXPECT_THAT(local->split.test->labels, ElementsAre(2));
   EXPECT_THAT(local->shards, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4)));
-  auto alone = load_local(config, std::span(paths).subspan(1));
+  auto alone = load_site(config, paths[1]);
   ASSERT_TRUE(alone);
-  EXPECT_EQ(alone->split.train->shape, local->split.train->shape);
-  EXPECT_EQ(row_of(*alone->split.train, 0), row_of(*local->split.train, 2));
+  EXPECT_EQ(alone->train.shape, local->split.train->shape);
+  EXPECT_EQ(row_of(alone->train, 0), row_of(*local->split.train, 2));
   write("b.csv", "3,1,1\n4,1,2\n");
-  EXPECT_FALSE(load_local(config, paths));
+  EXPECT_FALSE(load_local(config, std::vector{"a"s, "b"s}, paths));
 }
 
 TEST_F(Load, LocalShareIsHeldOutBySite) {
@@ -292,15 +333,16 @@ TEST_F(Load, LocalShareIsHeldOutBySite) {
   config.test_share = 0.5;
   const std::vector paths = {write("a", "1 1:1\n1 1:2\n1 1:3\n1 1:4\n"),
                              write("b", "-1 2:1\n1 1:1\n")};
-  auto local = load_local(config, paths);
+  auto local = load_local(config, std::vector{"a"s, "b"s}, paths);
   ASSERT_TRUE(local) << local.error().what;
   EXPECT_THAT(local->shards, ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
+  EXPECT_THAT(local->tests, ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
   EXPECT_EQ(local->split.test->size(), 3u);
 }
 
 TEST_F(Load, LocalNeedsWhatASiteCannotKnow) {
   const std::vector paths = {write("a.csv", "1,0\n2,1\n")};
-  auto error = [&](const DataConfig& config) { return load_local(config, paths).error().what; };
+  auto error = [&](const DataConfig& config) { return load_site(config, paths[0]).error().what; };
   EXPECT_THAT(error(config_of("csv")), HasSubstr("expected labels = [...] or classes"));
   EXPECT_THAT(error(config_of("idx")), HasSubstr("expected classes"));
   DataConfig config = config_of("libsvm");

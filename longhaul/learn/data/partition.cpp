@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/base/rng.h"
 
 namespace longhaul::learn {
@@ -162,7 +163,7 @@ Result<Shards> by_label(const DataSet& data, std::size_t sites) {
 }
 
 Result<Shards> skewed(const DataSet& data, std::size_t sites, double degree) {
-  const std::uint64_t home = std::uint64_t(std::floor(100 * degree + 0.5));
+  const std::uint64_t home = std::uint64_t(whole_nearest(100 * degree));
   std::vector<std::uint64_t> rank(data.label_kinds());  // inside its label
   Shards shards(sites);
   for (std::uint32_t i = 0; i < data.labels.size(); ++i) {
@@ -223,10 +224,10 @@ Result<Shards> divide(const DataSet& data, std::size_t sites, const DataConfig& 
       kind == "dirichlet" || kind == "by_label" || kind == "skewed" || kind == "skewed_80";
   if (!by_labels) return invalid(fmt::format("[data] partition = \"{}\" is unknown", kind));
   if (data.label_kinds() == 0)
-    return invalid(
-        fmt::format("[data] partition = \"{}\" divides by label, and these data have "
-                    "numbers to fit: use \"iid\", \"shards\", \"sizes\" or \"blocks\"",
-                    kind));
+    return invalid(fmt::format(
+        "[data] partition = \"{}\" divides by label, and these data have {}: use "
+        "\"iid\", \"shards\", \"sizes\" or \"blocks\"",
+        kind, data.shape.task == Task::multilabel ? "several of them" : "numbers to fit"));
   if (kind == "by_label") return by_label(data, sites);
   if (kind == "skewed") return skewed(data, sites, config.degree);
   if (kind == "skewed_80") return skewed_80(data, sites);

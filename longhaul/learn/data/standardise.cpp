@@ -2,9 +2,38 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "longhaul/base/check.h"
 
 namespace longhaul::learn {
+
+Result<std::vector<double>> column_means(const DataSet& data, const std::string& file) {
+  const std::size_t width = data.shape.width();
+  LH_CHECK(data.features.size() == data.size() * width);
+  std::vector<double> means(width, 0);
+  std::vector<std::size_t> counts(width, 0);
+  for (std::size_t i = 0; i < data.features.size(); ++i) {
+    if (std::isnan(data.features[i])) continue;
+    means[i % width] += double(data.features[i]);
+    ++counts[i % width];
+  }
+  for (std::size_t i = 0; i < width; ++i) {
+    if (counts[i] == 0)
+      return malformed(
+          fmt::format("{}: column '{}' is missing in all training samples; leave it "
+                      "out with [data] ignore",
+                      file, data.columns[i]));
+    means[i] /= double(counts[i]);
+  }
+  return means;
+}
+
+void fill_missing(DataSet& data, std::span<const double> means) {
+  LH_CHECK(means.size() == data.shape.width());
+  for (std::size_t i = 0; i < data.features.size(); ++i)
+    if (std::isnan(data.features[i])) data.features[i] = float(means[i % means.size()]);
+}
 
 std::vector<ColumnScale> column_scales(const DataSet& data) {
   const std::size_t width = data.shape.width(), count = data.size();

@@ -86,6 +86,13 @@ Status Targets::add(std::string_view text, const TextPlace& at) {
     targets_.push_back(*value);
     return Ok{};
   }
+  if (options_.task == Task::multilabel) {
+    const auto value = parse_float(text);
+    if (!value || (*value != 0 && *value != 1))
+      return bad_text(at, "0 or 1 ([data] loss = \"bce\")", text);
+    targets_.push_back(*value);
+    return Ok{};
+  }
   if (text.empty()) return bad_text(at, "a label", text);
   const std::string name = canonical_label(text);
   auto found = std::ranges::lower_bound(sorted_, name, {}, [](const auto& e) { return e.first; });
@@ -149,6 +156,7 @@ Status Targets::finish(std::string_view file, DataSet& data) && {
     data.labels = std::move(labels_);
     data.names = std::move(names_);
   } else {
+    data.shape.outputs = std::int64_t(options_.columns);
     data.targets = std::move(targets_);
   }
   return Ok{};

@@ -48,12 +48,14 @@ inline constexpr std::size_t kMaxClasses = 1000;  // found in a file; more are n
 struct TargetOptions {
   Task task = Task::classification;
   std::vector<std::string> labels = {};  // names of the classes; empty: those found, sorted
+  std::size_t columns = 1;               // of numbers or labels: targets of a sample
 };
 
 // Collects what a file gives as its samples' targets, and writes them into a DataSet.
 class Targets {
  public:
   explicit Targets(TargetOptions);
+  // Of several columns one after the other.
   Status add(std::string_view text, const TextPlace&);
   // Fills shape.task, shape.outputs, labels, names or targets.
   Status finish(std::string_view file, DataSet&) &&;
