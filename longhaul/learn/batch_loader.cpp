@@ -12,8 +12,9 @@ Batch gather_text(const DataSet& data, std::span<const std::uint32_t> samples) {
   batch.target = at::empty_like(batch.input);
   auto* input = batch.input.data_ptr<std::int64_t>();
   auto* target = batch.target.data_ptr<std::int64_t>();
+  std::vector<std::int64_t> window(width + 1);
   for (const std::uint32_t sample : samples) {
-    const auto window = data.window(sample);
+    data.copy_window(sample, window);
     input = std::copy(window.begin(), window.end() - 1, input);
     target = std::copy(window.begin() + 1, window.end(), target);
   }
@@ -49,7 +50,8 @@ Batch gather(const DataSet& data, std::span<const std::uint32_t> samples) {
 }
 
 BatchLoader::BatchLoader(const LearnerParts& parts)
-    : data_(parts.data), batches_(parts.shard, parts.batch, parts.seed, parts.origin) {}
+    : data_(parts.data),
+      batches_(parts.shard, parts.batch, parts.seed, parts.origin, parts.joins) {}
 
 Batch BatchLoader::peek() const {
   Batch batch = gather(*data_, batches_.peek());

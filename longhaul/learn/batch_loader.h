@@ -8,7 +8,8 @@ namespace longhaul::learn {
 
 struct Batch {
   at::Tensor input;  // batch x sample shape, float32; text: batch x context, int64
-  // batch, int64: classes; batch x targets, float32: numbers; batch x context, int64: next bytes
+  // batch, int64: classes; batch x targets, float32: numbers, or labels of 0 and 1; batch x
+  // context, int64: next bytes or tokens
   at::Tensor target;
   bool last = false;  // an epoch of the shard ends with it
 

@@ -3,15 +3,16 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "longhaul/base/fields.h"
 #include "longhaul/core/cheap_models.h"
 #include "longhaul/learn/device.h"
+#include "longhaul/learn/script_file.h"
 #include "longhaul/learn/threads.h"
 #include "longhaul/learn/torch_error.h"
 
@@ -52,23 +53,33 @@ class InferenceLearner final : public Learner, public CheapModels {
   std::vector<InferenceModel> models_;  // the accurate one, then the cheap ones
 };
 
-Result<InferenceModel> load_inference_model(const std::string& path, at::Device device) {
+Result<InferenceModel> read_model(std::istream& in, const std::string& name, at::Device device) {
+  return guarded<InferenceModel>("'" + name + "' cannot be loaded as a TorchScript module",
+                                 [&]() -> Result<InferenceModel> {
+                                   auto module = read_script(in, name, device);
+                                   if (!module) return module.error();
+                                   module->eval();
+                                   return InferenceModel{name, *std::move(module)};
+                                 });
+}
+
+Result<InferenceModel> read_model_file(const std::string& path, at::Device device) {
   if (!std::filesystem::is_regular_file(path))
     return unavailable("there is no file '" + path +
                        "': give the path of a TorchScript module; a run's model.pt is one");
-  return guarded<InferenceModel>("'" + path + "' cannot be loaded as a TorchScript module",
-                                 [&]() -> Result<InferenceModel> {
-                                   InferenceModel model{path, torch::jit::load(path, device)};
-                                   model.module.eval();
-                                   return model;
-                                 });
+  std::ifstream in(path, std::ios::binary);
+  return read_model(in, path, device);
 }
 
 Status InferenceLearner::load() {
   std::vector<std::string> paths = {parts_.accurate};
   for (const InferenceParts::Cheap& cheap : parts_.cheap) paths.push_back(cheap.path);
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    auto model = load_inference_model(paths[i], device_);
+    if (i == 0 && paths[0].empty()) {
+      models_.emplace_back();
+      continue;
+    }
+    auto model = read_model_file(paths[i], device_);
     if (!model) return model.error();
     models_.push_back(*std::move(model));
     const std::int64_t own =
@@ -109,14 +120,8 @@ Status InferenceLearner::put_cheap(std::uint32_t number, std::span<const std::ui
   InferenceParts::Cheap cheap{"the given model",
                               classes.empty() ? all : std::uint32_t(classes.size())};
   cheap.classes.assign(classes.begin(), classes.end());
-  auto model =
-      guarded<InferenceModel>("the file is no TorchScript module", [&]() -> Result<InferenceModel> {
-        std::istringstream stream(
-            std::string(reinterpret_cast<const char*>(file.data()), file.size()));
-        InferenceModel made{cheap.path, torch::jit::load(stream, device_)};
-        made.module.eval();
-        return made;
-      });
+  std::istringstream in(std::string(reinterpret_cast<const char*>(file.data()), file.size()));
+  auto model = read_model(in, cheap.path, device_);
   if (!model) return model.error();
   LH_TRY(try_out(*model, std::int64_t(cheap.specialised) + 1));
   if (number == parts_.cheap.size()) {
@@ -188,6 +193,7 @@ Result<StepResult> InferenceLearner::step(const Work& work) {
   const bool accurate = infer->model == Infer::Model::accurate;
   const std::uint32_t number = accurate ? 0 : cheap_number(infer->model);
   if (!accurate && number >= parts_.cheap.size()) return invalid("there is no such cheap model");
+  if (accurate && parts_.accurate.empty()) return invalid("there is no accurate model");
   const auto answered = answer(models_[accurate ? 0 : number + 1], infer->items);
   if (!answered) return answered.error();
   if (!accurate) {

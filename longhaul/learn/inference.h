@@ -14,7 +14,7 @@ namespace longhaul::learn {
 // (logit) for each class; a cheap model may answer a pair of that and of features, [items, any].
 // Without features the scores are the features.
 struct InferenceParts {
-  std::string accurate;  // answers a score for each class of the data
+  std::string accurate;  // answers a score for each class of the data; "": there is none
   struct Cheap {
     std::string path;
     // Classes told apart, the first ones. The file answers these and OTHER behind them, or all

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "longhaul/learn/device.h"
+#include "longhaul/learn/loss.h"
 #include "longhaul/learn/threads.h"
 #include "longhaul/learn/torch_error.h"
 #include "longhaul/learn/torch_learner.h"
@@ -14,31 +15,94 @@
 namespace longhaul::learn {
 namespace {
 
-// A model of a file is tried once, so that what it cannot take is said before the run begins.
-Status try_model(Net& net, const LearnerParts& parts, at::Device device) {
+std::string name_of(const ModelConfig& model) {
+  return "[model] kind = \"" + model.kind + "\"" +
+         (model.path.empty() ? std::string() : " path = \"" + model.path + "\"");
+}
+
+// Cells that are missing are filled when the sites have met.
+bool same(const at::Tensor& one, const at::Tensor& other) {
+  return one.defined() == other.defined() &&
+         (!one.defined() || at::equal(at::nan_to_num(one), at::nan_to_num(other)));
+}
+
+Status check_sizes(const Answer& answer, const Batch& batch, const LearnerParts& parts) {
+  const at::Tensor& output = answer.output;
+  if (!output.defined()) return Ok{};
   const DataShape& shape = parts.data->shape;
-  const std::string name =
-      "[model] kind = \"" + parts.model.kind + "\"" +
-      (parts.model.path.empty() ? std::string() : " path = \"" + parts.model.path + "\"");
+  const std::int64_t count = batch.input.size(0);
+  const bool binary = shape.task == Task::classification && shape.outputs == 2;
+  if (shape.task == Task::text && output.dim() == 3 && output.size(0) == count &&
+      output.size(1) == batch.input.size(1) && output.size(2) == shape.outputs)
+    return Ok{};
+  if (output.dim() == 2 && output.size(0) == count &&
+      (output.size(1) == shape.outputs || (binary && output.size(1) == 1)))
+    return Ok{};
+  std::string sizes;
+  for (std::int64_t extent : output.sizes()) sizes += " " + std::to_string(extent);
+  const std::string n = std::to_string(count);
+  return invalid(name_of(parts.model) + " answers a batch of " + n + " with a tensor of sizes" +
+                 sizes + ", where these data need " + n + " x " +
+                 (shape.task == Task::text ? std::to_string(batch.input.size(1)) + " x " : "") +
+                 std::to_string(shape.outputs));
+}
+
+// The same samples twice, as a score takes them.
+Status try_scores(Net& net, LearnerParts& parts, at::Device device) {
+  const std::string name = name_of(parts.model);
   return guarded<Ok>(name + " does not take samples of this shape", [&]() -> Status {
     at::NoGradGuard no_grad;
     const std::uint32_t first = parts.shard.front();
     const Batch batch = gather(*parts.data, std::vector{first, first}).to(device);
-    const at::Tensor output = net.forward(batch.input, false);
-    const bool binary = shape.task == Task::classification && shape.outputs == 2;
-    if (shape.task == Task::text && output.dim() == 3 && output.size(0) == 2 &&
-        output.size(1) == batch.input.size(1) && output.size(2) == shape.outputs)
-      return Ok{};
-    if (output.dim() == 2 && output.size(0) == 2 &&
-        (output.size(1) == shape.outputs || (binary && output.size(1) == 1)))
-      return Ok{};
-    std::string sizes;
-    for (std::int64_t extent : output.sizes()) sizes += " " + std::to_string(extent);
-    return invalid(name + " answers a batch of 2 with a tensor of sizes" + sizes +
-                   ", where these data need 2 x " +
-                   (shape.task == Task::text ? std::to_string(batch.input.size(1)) + " x " : "") +
-                   std::to_string(shape.outputs));
+    const auto answer = net.answer(batch.input, batch.target, false, /*seed=*/1);
+    if (!answer) return answer.error();
+    LH_TRY(check_sizes(*answer, batch, parts));
+    const auto again = net.answer(batch.input, batch.target, false, /*seed=*/2);
+    if (!again) return again.error();
+    if (same(answer->output, again->output) && same(answer->loss, again->loss)) return Ok{};
+    return invalid(
+        name +
+        " answers the same samples in two ways in evaluation mode, so no two scores of a "
+        "model would be equal: a traced module keeps its dropout; save "
+        "torch.jit.script(model)");
   });
+}
+
+// A step without its end: what cannot train is said before the run. Also whether batch statistics
+// need two samples: `parts.joins`.
+Status try_step(Net& net, LearnerParts& parts, at::Device device) {
+  const std::string name = name_of(parts.model);
+  const auto pass = [&](std::size_t samples) -> Status {
+    const Batch batch = gather(*parts.data, std::span(parts.shard).first(samples)).to(device);
+    const auto answer = net.answer(batch.input, batch.target, true, parts.seed);
+    if (!answer) return answer.error();
+    LH_TRY(check_sizes(*answer, batch, parts));
+    const at::Tensor loss = batch_loss(*answer, batch.target, parts.data->shape.task);
+    if (!loss.requires_grad())
+      return invalid(
+          name +
+          " does not train: its output depends on no parameter that requires a gradient; "
+          "is there a torch.no_grad() or a detach() in forward()?");
+    loss.backward();
+    return Ok{};
+  };
+  const std::string failed = name + " does not train on these data";
+  const std::size_t count = std::min<std::size_t>(parts.batch, parts.shard.size());
+  LH_TRY(guarded<Ok>(failed, [&] { return pass(count); }));
+  if (count < 2 || parts.shard.size() % parts.batch != 1) return Ok{};
+  parts.joins = !guarded<Ok>(failed, [&] { return pass(1); });
+  return Ok{};
+}
+
+// On copies: a forward pass in training mode moves statistics and counters.
+Status try_script(LearnerParts& parts, at::Device device) {
+  for (const auto attempt : {try_scores, try_step}) {
+    auto net = Net::make(parts.model, parts.data->shape, device);
+    if (!net) return net.error();
+    at::AutoGradMode record(true);
+    if (const Status good = attempt(*net, parts, device); !good) return invalid(good.error().what);
+  }
+  return Ok{};
 }
 
 // What would make CUDA's bits depend on more than the work, or differ from the CPU's by more than
@@ -83,7 +147,13 @@ Result<std::unique_ptr<Learner>> make_learner(LearnerParts parts) {
   if (!net) return net.error();
   auto initial = initial_model(parts.model, parts.data->shape, parts.seed);
   if (!initial) return initial.error();
-  LH_TRY(try_model(*net, parts, *device));
+  if (net->own_loss() && !parts.class_weights.empty())
+    return invalid(name_of(parts.model) + " computes its own loss: leave [data] class_weights out");
+  if (parts.model.kind == "script") {
+    LH_TRY(try_script(parts, *device));
+  } else {
+    LH_TRY(try_scores(*net, parts, *device));
+  }
   return guarded<std::unique_ptr<Learner>>(
       "the learner cannot be made", [&]() -> Result<std::unique_ptr<Learner>> {
         return std::unique_ptr<Learner>(
@@ -91,16 +161,15 @@ Result<std::unique_ptr<Learner>> make_learner(LearnerParts parts) {
       });
 }
 
-Result<std::shared_ptr<const Layout>> model_layout(const ModelConfig& config,
-                                                   const DataShape& shape) {
+Result<ModelOutline> outline_of(const ModelConfig& config, const DataShape& shape) {
   if (config.kind == "script") {
     auto net = Net::make(config, shape);
     if (!net) return net.error();
-    return net->layout();
+    return ModelOutline{net->layout(), net->code_digest()};
   }
   auto spec = model_spec(config, shape);
   if (!spec) return spec.error();
-  return exchanged_layout(config, layout_of(*spec));
+  return ModelOutline{layout_of(*spec)};
 }
 
 Result<std::vector<float>> initial_model(const ModelConfig& config, const DataShape& shape,

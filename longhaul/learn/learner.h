@@ -22,7 +22,9 @@ struct LearnerParts {
   std::uint32_t batch = 32;
   std::uint64_t seed = 0;    // of the job: all nodes start with equal parameters
   std::uint32_t origin = 0;  // rank of the node: its own order of samples
-  bool mirror = false;       // keep a host copy even on the CPU: tests the path of a GPU
+  bool joins = false;        // a last batch of one sample joins the one before: set by make_learner
+  std::vector<double> class_weights = {};  // [data] class_weights: one a class, or none
+  bool mirror = false;  // keep a host copy even on the CPU: tests the path of a GPU
 };
 
 // What the learner does with each kind of work (core/work.h):
@@ -53,12 +55,19 @@ struct LearnerParts {
 // An Error for work the model cannot do, for torch's own errors and when a CUDA device fails.
 //
 // Threads: any thread, one call at a time; the bits do not depend on which.
+// A script is tried on the first batch before the learner is made: a forward and a backward pass in
+// training mode, two scores in evaluation mode.
 // Errors of the factory name the key or file: model and data do not fit, no CUDA device, a script
-// that does not load or answers in the wrong shape, an empty shard.
+// that does not load, answers in the wrong shape, does not train, or scores the same samples in two
+// ways; an empty shard.
 Result<std::unique_ptr<Learner>> make_learner(LearnerParts);
 
-// What sites exchange, without memory for the model (script: loads the file).
-Result<std::shared_ptr<const Layout>> model_layout(const ModelConfig&, const DataShape&);
+// What is known of a model without its values. A script's file is loaded for it.
+struct ModelOutline {
+  std::shared_ptr<const Layout> layout;  // of the model as a whole
+  std::uint64_t code_digest = 0;         // of a script's code; of other models 0
+};
+Result<ModelOutline> outline_of(const ModelConfig&, const DataShape&);
 
 // The initial model of a job as a whole, in the order of its layout; what every learner starts
 // with. A script's is that of its file.

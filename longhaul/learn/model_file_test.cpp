@@ -84,14 +84,15 @@ TEST(ModelFile, ComesBackBitForBitForEveryModel) {
     for (const std::string norm : {"group", "batch"}) {
       if (longhaul::testing::kGate && (kind == "resnet20") != (norm == "batch")) continue;
       ModelConfig config{.kind = kind, .norm = norm};
-      auto layout = model_layout(config, data->shape);
-      ASSERT_TRUE(layout);
-      std::vector<float> model((*layout)->size());
+      const auto outline = outline_of(config, data->shape);
+      ASSERT_TRUE(outline);
+      const auto layout = outline->layout;
+      std::vector<float> model(layout->size());
       for (std::size_t i = 0; i < model.size(); ++i) model[i] = float(i % 97) / 97;
       const std::string path = folder.path(kind + norm + ".pt");
       auto saved = save_model(path, config, data->shape, model);
       ASSERT_TRUE(saved) << saved.error().what;
-      auto loaded = load_model(path, **layout);
+      auto loaded = load_model(path, *layout);
       ASSERT_TRUE(loaded) << loaded.error().what;
       EXPECT_EQ(*loaded, model) << kind;
     }
@@ -100,11 +101,10 @@ TEST(ModelFile, ComesBackBitForBitForEveryModel) {
 TEST(ModelFile, AWrongFileIsAnErrorThatNamesIt) {
   const testing::TemporaryFolder folder;
   const auto rows = testing::patterns({9}, 3, 4);
-  auto layout = model_layout({.kind = "mlp"}, rows->shape);
-  ASSERT_TRUE(layout);
-  const std::vector<float> model((*layout)->size());
+  const auto layout = outline_of({.kind = "mlp"}, rows->shape)->layout;
+  const std::vector<float> model(layout->size());
   const auto refuses = [&](const std::string& path) {
-    auto loaded = load_model(path, **layout);
+    auto loaded = load_model(path, *layout);
     ASSERT_FALSE(loaded);
     EXPECT_NE(loaded.error().what.find(path), std::string::npos) << loaded.error().what;
     EXPECT_EQ(loaded.error().what.find('\n'), std::string::npos) << loaded.error().what;

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,7 +10,10 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 
+#include "longhaul/learn/script_file.h"
+#include "longhaul/learn/script_graph.h"
 #include "longhaul/learn/threads.h"
 #include "longhaul/learn/torch_error.h"
 
@@ -66,19 +68,41 @@ struct Found {
   LayerRange::Role role;
 };
 
-std::vector<Found> float_tensors(const Module& module) {
-  std::vector<Found> parameters, buffers;
-  for (const auto& p : module.named_parameters()) {
-    const bool trained = p.value.requires_grad();
-    if (!p.value.is_floating_point()) continue;
-    (trained ? parameters : buffers)
-        .push_back(
-            {p.name, p.value, trained ? LayerRange::Role::parameter : LayerRange::Role::buffer});
-  }
-  for (const auto& b : module.named_buffers())
-    if (b.value.is_floating_point()) buffers.push_back({b.name, b.value, LayerRange::Role::buffer});
-  parameters.insert(parameters.end(), buffers.begin(), buffers.end());
-  return parameters;
+// In the order of a layout. Without a graph all of them train, or are buffers.
+std::vector<Found> float_tensors(const Module& module, const ScriptGraph* graph) {
+  std::vector<Found> all;
+  std::set<const void*> read, written;  // a tensor may have several names
+  const auto look = [&](const std::string& name, const at::Tensor& tensor) {
+    if (!graph || graph->read.contains(name)) read.insert(tensor.data_ptr());
+    if (!graph || graph->written.contains(name)) written.insert(tensor.data_ptr());
+  };
+  for (const auto& p : module.named_parameters()) look(p.name, p.value);
+  for (const auto& b : module.named_buffers()) look(b.name, b.value);
+  const auto add = [&](const std::string& name, const at::Tensor& tensor, bool trained) {
+    if (!tensor.is_floating_point()) return;
+    using Role = LayerRange::Role;
+    const bool used = read.contains(tensor.data_ptr());
+    const bool moves = written.contains(tensor.data_ptr());
+    all.push_back({name, tensor,
+                   trained && used ? Role::parameter
+                   : moves         ? Role::buffer
+                                   : Role::constant});
+  };
+  for (const auto& p : module.named_parameters()) add(p.name, p.value, p.value.requires_grad());
+  for (const auto& b : module.named_buffers()) add(b.name, b.value, false);
+  std::ranges::stable_sort(all, {}, &Found::role);
+  return all;
+}
+
+// How many arguments forward() has to be given: the samples, or these and the targets.
+Result<std::size_t> required_inputs(const Module& module) {
+  const auto& arguments = module.get_method("forward").function().getSchema().arguments();
+  const auto inputs = std::size_t(std::ranges::count_if(
+      arguments, [](const c10::Argument& one) { return !one.default_value(); }));
+  if (inputs == 2 || inputs == 3) return inputs - 1;  // without self
+  return malformed("has a forward() of " + std::to_string(inputs - 1) +
+                   " arguments without a default value, expected the samples, or the samples and "
+                   "their targets");
 }
 
 // Both are zip files; what torch.save writes has no folder code/, and no constants.
@@ -111,7 +135,7 @@ Net Net::from_spec(ModelSpec spec, at::Device device) {
   }
   root.define("def forward(self, x: Tensor) -> Tensor:\n" + spec.body + "  return x\n");
   Net net(root);
-  LH_CHECK(net.collect(spec.kind));
+  LH_CHECK(net.collect(spec.kind, nullptr));
   LH_CHECK(net.layout_->size() == layout_of(spec)->size());
   net.layout_ = layout_of(spec);
   net.spec_ = std::move(spec);
@@ -128,11 +152,20 @@ Result<Net> Net::from_file(const std::string& path, at::Device device) {
                      "': this is a torch.save file; use torch.jit.script(model).save(path)");
   return guarded<Net>("'" + path + "' cannot be loaded as a TorchScript module",
                       [&]() -> Result<Net> {
-                        Net net(torch::jit::load(path, device));
+                        std::ifstream in(path, std::ios::binary);
+                        auto module = read_script(in, path, device);
+                        if (!module) return module.error();
+                        Net net(*module);
                         if (!net.module_->find_method("forward"))
                           return malformed("'" + path + "' has no method forward");
-                        LH_TRY(net.collect(path));
+                        const ScriptGraph graph = read_graph(*net.module_);
+                        LH_TRY(net.collect(path, &graph));
+                        net.code_digest_ = graph.digest;
                         net.random_ = draws_random_numbers(*net.module_);
+                        net.file_ = path;
+                        const auto inputs = required_inputs(*net.module_);
+                        if (!inputs) return malformed("'" + path + "' " + inputs.error().what);
+                        net.own_loss_ = *inputs == 2;
                         return net;
                       });
 }
@@ -140,6 +173,7 @@ Result<Net> Net::from_file(const std::string& path, at::Device device) {
 Result<Net> Net::make(const ModelConfig& config, const DataShape& shape, at::Device device) {
   if (config.kind == "script") {
     auto net = from_file(config.path, device);
+    if (net) net->output_ = config.output;
     if (net) return net;
     return Error{net.error().kind, "[model] path: " + net.error().what};
   }
@@ -153,11 +187,11 @@ Result<Net> Net::make(const ModelConfig& config, const DataShape& shape, at::Dev
   return from_spec(*std::move(spec), device);
 }
 
-Status Net::collect(const std::string& file) {
+Status Net::collect(const std::string& file, const ScriptGraph* graph) {
   std::vector<LayerRange> layers;
   std::vector<Memory> memories;
   std::uint64_t offset = 0;
-  for (Found& found : float_tensors(*module_)) {
+  for (Found& found : float_tensors(*module_, graph)) {
     if (found.tensor.scalar_type() != at::kFloat)
       return malformed("'" + file + "': '" + found.name + "' is " +
                        c10::toString(found.tensor.scalar_type()) +
@@ -180,7 +214,8 @@ Status Net::collect(const std::string& file) {
   }
   layout_ = std::make_shared<const Layout>(std::move(layers));
   if (layout_->parameters().length == 0)
-    return malformed("'" + file + "' has no parameter that requires a gradient");
+    return malformed("'" + file +
+                     "' has no parameter that requires a gradient and that forward() uses");
   return Ok{};
 }
 
@@ -222,7 +257,7 @@ void Net::set_training(bool train) {
   training_ = train;
 }
 
-at::Tensor Net::forward(const at::Tensor& input, bool train, std::uint64_t seed) {
+c10::IValue Net::run(std::vector<c10::IValue> inputs, bool train, std::uint64_t seed) {
   prepare_compute_thread();
   set_training(train);
   // Torch's generator is one for the process: seeded and used by one model at a time, it gives each
@@ -233,7 +268,20 @@ at::Tensor Net::forward(const at::Tensor& input, bool train, std::uint64_t seed)
     lock.lock();
     at::manual_seed(seed);
   }
-  return module_->forward({input}).toTensor();
+  return module_->forward(std::move(inputs));
+}
+
+at::Tensor Net::forward(const at::Tensor& input, bool train, std::uint64_t seed) {
+  return run({input}, train, seed).toTensor();
+}
+
+Result<Answer> Net::answer(const at::Tensor& input, const at::Tensor& target, bool train,
+                           std::uint64_t seed) {
+  std::vector<c10::IValue> inputs = {input};
+  if (own_loss_) inputs.emplace_back(target);
+  auto answer = read_answer(run(std::move(inputs), train, seed), output_, own_loss_);
+  if (answer) return answer;
+  return Error{answer.error().kind, "'" + file_ + "' " + answer.error().what};
 }
 
 at::Tensor Net::forward(const at::Tensor& input, std::span<const std::uint32_t> linears,

@@ -9,6 +9,7 @@
 
 #include "longhaul/base/result.h"
 #include "longhaul/core/layout.h"
+#include "longhaul/learn/answer.h"
 #include "longhaul/learn/models/registry.h"
 
 namespace torch::jit {
@@ -16,6 +17,8 @@ struct Module;
 }
 
 namespace longhaul::learn {
+
+struct ScriptGraph;
 
 // Input and output of one linear layer in a forward pass, for its sufficient factors.
 struct LinearActivations {
@@ -27,14 +30,17 @@ class Net {
   // A registered model. Its values mean nothing until bind() or assign().
   static Net from_spec(ModelSpec, at::Device = at::kCPU);
   // A TorchScript file, with its values: torch.jit.script(model).save(path). Its float32 parameters
-  // that require a gradient are the layout's parameters, all other float32 parameters and buffers
-  // its buffers; integer tensors (counters) stay outside, on each node by itself. An Error names
-  // the file and what is wrong with it.
+  // that require a gradient and that forward() reads are the layout's parameters. All others, and
+  // its float32 buffers, are the layout's buffers where forward() may write to them, else its
+  // constants. Integer tensors (counters) stay outside, on each node by itself. An Error names the
+  // file and what is wrong with it.
   static Result<Net> from_file(const std::string& path, at::Device = at::kCPU);
   // Either, as [model] kind says.
   static Result<Net> make(const ModelConfig&, const DataShape&, at::Device = at::kCPU);
 
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
+  // Of a file: of its code, and the constants in it; else 0.
+  std::uint64_t code_digest() const { return code_digest_; }
   // All values into `flat`, in layout order.
   void copy_to(std::span<float> flat) const;
   // All values from `flat`; every tensor keeps memory of its own.
@@ -43,12 +49,19 @@ class Net {
   // of every parameter a view into `grads`. Undefined grads: a model to score, without gradients.
   void bind(const at::Tensor& params, const at::Tensor& grads);
 
+  // Is the model given the target, and answers its loss?
+  bool own_loss() const { return own_loss_; }
   // Of a registered model; null: of a file.
   const ModelSpec* spec() const { return spec_ ? &*spec_ : nullptr; }
 
   // Throws what torch throws. In training mode running statistics move, and a model that draws
   // random numbers (dropout) draws them from `seed` alone, whichever thread runs it.
   at::Tensor forward(const at::Tensor& input, bool train, std::uint64_t seed = 0);
+  // The same of any model: [model] output picks the output out of the answer, and a script whose
+  // forward() takes two arguments is given the target and answers its own loss. An Error names the
+  // file and what it answers instead.
+  Result<Answer> answer(const at::Tensor& input, const at::Tensor& target, bool train,
+                        std::uint64_t seed = 0);
   // The same in training mode, with input and output of each of the linear layers, which are
   // numbers from linear_at().
   at::Tensor forward(const at::Tensor& input, std::span<const std::uint32_t> linears,
@@ -72,7 +85,8 @@ class Net {
  private:
   explicit Net(const torch::jit::Module&);
   // Finds the layout and tensors_ in the module.
-  Status collect(const std::string& file);
+  Status collect(const std::string& file, const ScriptGraph*);
+  c10::IValue run(std::vector<c10::IValue> inputs, bool train, std::uint64_t seed);
   void set_training(bool train);
   at::Tensor view(const at::Tensor& flat, std::size_t layer) const;
 
@@ -81,6 +95,9 @@ class Net {
   std::vector<std::vector<at::Tensor>> tensors_;  // a layout entry each; several: tied weights
   std::optional<ModelSpec> spec_;                 // of a registered model
   std::optional<bool> training_;
+  std::string file_, output_;  // of a file: its path, and [model] output
+  bool own_loss_ = false;      // forward() takes the target, too
+  std::uint64_t code_digest_ = 0;
   bool random_ = false;
   bool records_activations_ = false;
 };

@@ -17,7 +17,7 @@ using torch::optim::SGDParamState;
 
 FlatOptimizer::FlatOptimizer(OptimizerConfig config, const Layout& layout, const at::Tensor& params,
                              const at::Tensor& grads)
-    : config_(std::move(config)), params_(params) {
+    : config_(std::move(config)), params_(params), grads_(grads) {
   if (config_.kind == "muon") {
     muon_.emplace(config_, layout, params, grads);
     return;
@@ -53,7 +53,16 @@ void FlatOptimizer::make() {
   }
 }
 
+// As torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm.
+void FlatOptimizer::clip_gradient() {
+  if (!config_.clip) return;
+  at::NoGradGuard no_grad;
+  const at::Tensor scale = *config_.clip / (at::linalg_vector_norm(grads_) + 1e-6);
+  grads_.mul_(scale.clamp_max(1.0));
+}
+
 void FlatOptimizer::step() {
+  clip_gradient();
   if (muon_) return muon_->step(rate_at(config_, steps_++));
   optimizer_->param_groups().front().options().set_lr(rate_at(config_, steps_++));
   optimizer_->step();

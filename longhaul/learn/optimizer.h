@@ -25,7 +25,8 @@ class FlatOptimizer {
   FlatOptimizer(OptimizerConfig, const Layout&, const at::Tensor& params, const at::Tensor& grads);
   ~FlatOptimizer();
 
-  void step();   // one step with the rate that the schedule gives it
+  // One step with the rate that the schedule gives it. With a clip, shortens the gradient first.
+  void step();
   void reset();  // forgets momentum and moments; the schedule goes on
   // Momentum or moments, one after the other; empty: none yet, or none at all. An Error: this
   // optimiser's are not of the flat vector.
@@ -35,13 +36,14 @@ class FlatOptimizer {
 
  private:
   void make();
+  void clip_gradient();
   template <class State>
   State& entry();
   std::vector<at::Tensor*> tensors();
   void archive_tensor(Archive&, at::Tensor&) const;
 
   OptimizerConfig config_;
-  at::Tensor params_;
+  at::Tensor params_, grads_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;  // one of the two
   std::optional<Muon> muon_;
   std::uint64_t steps_ = 0;  // of the schedule

@@ -22,14 +22,17 @@ class TorchScorer final : public Scorer {
  public:
   TorchScorer(ModelConfig config, std::shared_ptr<const DataSet> test, at::Device device)
       : config_(std::move(config)), test_(std::move(test)), device_(device) {
-    // The logits of a part of text are 1 KiB a byte.
+    constexpr std::size_t kLogits = std::size_t{1} << 24;  // of a part
     if (test_->shape.task == Task::text)
-      size_ = std::clamp<std::size_t>(65536 / test_->shape.width(), 1, kPart);
+      size_ = std::clamp<std::size_t>(
+          kLogits / std::size_t(test_->shape.outputs) / test_->shape.width(), 1, kPart);
   }
 
-  std::size_t parts() const override { return (test_->size() + size_ - 1) / size_; }
+  std::size_t parts(TestRows rows) const override {
+    return (std::min(rows.end, test_->size()) - rows.first + size_ - 1) / size_;
+  }
 
-  Result<Part> part(std::span<const float> model, std::size_t i) override {
+  Result<Part> part(std::span<const float> model, std::size_t i, TestRows rows) override {
     prepare_compute_thread();
     return guarded<Part>("the model cannot be scored", [&]() -> Result<Part> {
       auto net = borrow();
@@ -39,18 +42,18 @@ class TorchScorer final : public Scorer {
                        " numbers cannot be scored as [model] kind = \"" + config_.kind +
                        "\", which has " + std::to_string((*net)->layout()->size()));
       (*net)->assign(model);
-      const Part part = score_part(**net, i);
+      const auto part = score_part(**net, i, rows);
       const std::lock_guard lock(mutex_);
       free_.push_back(*std::move(net));
       return part;
     });
   }
 
-  Result<Evaluation> score(std::span<const float> model, unsigned threads) override {
-    std::vector<Result<Part>> answers(parts(), Part{});
+  Result<Evaluation> score(std::span<const float> model, unsigned threads, TestRows rows) override {
+    std::vector<Result<Part>> answers(parts(rows), Part{});
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
-      for (std::size_t i; (i = next++) < answers.size();) answers[i] = part(model, i);
+      for (std::size_t i; (i = next++) < answers.size();) answers[i] = part(model, i, rows);
     };
     {
       std::vector<std::jthread> more;
@@ -81,17 +84,18 @@ class TorchScorer final : public Scorer {
     return std::make_unique<Net>(*std::move(net));
   }
 
-  Part score_part(Net& net, std::size_t i) const {
+  Result<Part> score_part(Net& net, std::size_t i, TestRows rows) const {
     at::NoGradGuard no_grad;
-    std::vector<std::uint32_t> samples(std::min(size_, test_->size() - i * size_));
-    std::iota(samples.begin(), samples.end(), std::uint32_t(i * size_));
+    const std::size_t first = rows.first + i * size_;
+    std::vector<std::uint32_t> samples(std::min(size_, std::min(rows.end, test_->size()) - first));
+    std::iota(samples.begin(), samples.end(), std::uint32_t(first));
     const Batch batch = gather(*test_, samples).to(device_);
-    const at::Tensor output = net.forward(batch.input, false);
+    const auto answer = net.answer(batch.input, batch.target, false);
+    if (!answer) return answer.error();
     const Task task = test_->shape.task;
-    const std::size_t predicted =
-        task == Task::text ? std::size_t(batch.target.numel()) : samples.size();
-    return {batch_loss(output, batch.target, task).item<double>() * double(predicted),
-            batch_correct(output, batch.target, task), predicted};
+    const std::uint64_t predicted = predictions(batch.target, task);
+    return Part{batch_loss(*answer, batch.target, task).item<double>() * double(predicted),
+                batch_correct(*answer, batch.target, task), predicted};
   }
 
   const ModelConfig config_;

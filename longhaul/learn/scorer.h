@@ -10,27 +10,33 @@
 
 namespace longhaul::learn {
 
-// The test set in parts of 500 samples (of text fewer: some 64 KiB) that a thread pool may score in
-// any order and at the same time; combined in the order of the samples, so that the answer is the
-// same with any number of threads.
+// Rows of the test set, scored as if there were no others.
+struct TestRows {
+  std::size_t first = 0, end = std::size_t(-1);
+};
+
+// The test set in parts of 500 samples (of text fewer: logits of some 64 MiB) that a thread pool
+// may score in any order and at the same time; combined in the order of the samples, so that the
+// answer is the same with any number of threads.
 class Scorer {
  public:
   static constexpr std::size_t kPart = 500;
   struct Part {
-    double loss = 0;  // sum over what is predicted: samples, or bytes of text
+    double loss = 0;  // sum over what is predicted: samples, bytes of text, or labels
     std::uint64_t correct = 0, samples = 0;
   };
 
   virtual ~Scorer() = default;
-  virtual std::size_t parts() const = 0;
+  virtual std::size_t parts(TestRows = {}) const = 0;
   // Part i of a model as a whole, a flat vector. Any thread, concurrently: every call at work
   // has a module of its own, kept for the next. An Error is torch's own.
-  virtual Result<Part> part(std::span<const float> model, std::size_t i) = 0;
+  virtual Result<Part> part(std::span<const float> model, std::size_t i, TestRows = {}) = 0;
   static Evaluation combine(std::span<const Part> in_order);
 
   // All parts, here and on `threads` - 1 more threads. All is pure: the program, which is not
   // linked to the library that makes scorers, has nothing of this class to look for there.
-  virtual Result<Evaluation> score(std::span<const float> model, unsigned threads = 1) = 0;
+  virtual Result<Evaluation> score(std::span<const float> model, unsigned threads = 1,
+                                   TestRows = {}) = 0;
 };
 
 // An Error if the model does not fit the test set, or is a phantom.

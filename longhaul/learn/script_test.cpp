@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <limits>
+#include <map>
 #include <thread>
 
+#include "longhaul/core/kept_values.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/testing/files.h"
@@ -42,27 +45,34 @@ TEST_F(Script, ItsLayoutIsThatOfTheModule) {
   const auto learner = make();
   const Layout& layout = *learner->layout();
   EXPECT_EQ(layout.parameters().length, 20u * 16 + 2 * 16 + 17 * 4);
-  EXPECT_EQ(layout.buffers().length, 17u * 16 + 2 * 16);  // the fixed layer, running statistics
+  EXPECT_EQ(layout.buffers().length, 2u * 16);  // running statistics
   EXPECT_EQ(layout.layers().front().name, "first.weight");
+  auto whole = Net::from_file(path_);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->layout()->size() - layout.size(), 17u * 16);  // the fixed layer
   for (const LayerRange& layer : layout.layers())
     EXPECT_EQ(layer.name.find("num_batches"), std::string::npos);
 }
 
 TEST_F(Script, LearnsAndKeepsWhatIsNotTrained) {
   const auto learner = make();
-  const Layout& layout = *learner->layout();
+  auto file = Net::from_file(path_);
+  ASSERT_TRUE(file);
+  const Layout& layout = *file->layout();
+  const auto whole = [&] { return whole_model(learner.get(), learner->params()); };
   auto scorer = make_scorer(script_parts(path_).model, script_parts(path_).data);
   ASSERT_TRUE(scorer);
-  const double before = (*scorer)->score(learner->params())->accuracy;
-  const std::vector<float> start(learner->params().begin(), learner->params().end());
+  const std::vector<float> start = whole();
+  const double before = (*scorer)->score(start)->accuracy;
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(learner->step(LocalStep{}));
-  const double after = (*scorer)->score(learner->params())->accuracy;
+  const std::vector<float> end = whole();
+  const double after = (*scorer)->score(end)->accuracy;
   EXPECT_LT(before, 0.6);
   EXPECT_GT(after, 0.8);
   for (const LayerRange& layer : layout.layers()) {
     const std::size_t at = layer.range.offset;
     const bool fixed = layer.name.starts_with("fixed");
-    EXPECT_EQ(start[at] == learner->params()[at], fixed) << layer.name;
+    EXPECT_EQ(start[at] == end[at], fixed) << layer.name;
   }
 }
 
@@ -114,16 +124,108 @@ TEST_F(Script, SufficientFactorsAreNotForIt) { EXPECT_FALSE(make()->step(Suffici
 
 // Modules made here, for what Python's layers do not have.
 std::string saved_module(const testing::TemporaryFolder& folder, const at::Tensor& a,
-                         const at::Tensor& b) {
+                         const at::Tensor& b,
+                         const std::string& forward = "(self, x: Tensor) -> Tensor",
+                         const std::string& returned = "y") {
   torch::jit::Module module("M");
   module.register_attribute("training", c10::BoolType::get(), true);
   module.register_parameter("a", a, false);
   module.register_parameter("b", b, false);
-  module.define(
-      "def forward(self, x: Tensor) -> Tensor:\n"
-      "  return torch.mm(torch.relu(torch.mm(x, self.a)), self.b.t())\n");
+  module.define("def forward" + forward +
+                ":\n  y = torch.mm(torch.relu(torch.mm(x, self.a)), self.b.t())\n  return " +
+                returned + "\n");
   module.save(folder.path("made.pt"));
   return folder.path("made.pt");
+}
+
+// Modules that compute the same numbers and answer them in other ways.
+struct Form {
+  std::string forward, returned, output = "";
+};
+
+LearnerParts parts_of(const testing::TemporaryFolder& folder, const Form& form) {
+  const auto wave = [](std::int64_t rows) {
+    const at::Tensor values = at::arange(rows * 8, at::kFloat).view({rows, 8});
+    return at::sin(values).mul(0.3).set_requires_grad(true);
+  };
+  LearnerParts parts =
+      script_parts(saved_module(folder, wave(20), wave(4), form.forward, form.returned));
+  parts.model.output = form.output;
+  return parts;
+}
+
+struct Trained {
+  std::vector<float> params;
+  Evaluation test;
+  StepResult probe;
+};
+
+Trained trained(const LearnerParts& parts) {
+  auto learner = make_learner(parts);
+  auto scorer = make_scorer(parts.model, parts.data);
+  EXPECT_TRUE(learner) << (learner ? "" : learner.error().what);
+  if (!learner || !scorer) return {};
+  for (int i = 0; i < 12; ++i) EXPECT_TRUE((*learner)->step(LocalStep{}));
+  const auto test = (*scorer)->score((*learner)->params());
+  const auto probe = (*learner)->step(Score{});
+  EXPECT_TRUE(test && probe);
+  return {{(*learner)->params().begin(), (*learner)->params().end()}, *test, *probe};
+}
+
+const std::string kLoss = "torch.cross_entropy_loss(y, t)";
+
+TEST_F(Script, AnswersOfAnyFormTrainAlike) {
+  const Trained plain = trained(parts_of(folder_, {"(self, x: Tensor) -> Tensor", "y"}));
+  ASSERT_GT(plain.test.accuracy, 0.5);
+  const std::string one = "(self, x: Tensor) -> ", two = "(self, x: Tensor, t: Tensor) -> ";
+  for (const Form& form :
+       {Form{one + "Dict[str, Tensor]", "{\"hidden\": x, \"logits\": y}", "logits"},
+        Form{one + "Tuple[Tensor, Tensor]", "(x, y)", "1"},
+        Form{one + "List[Tensor]", "[x, y]", "1"},
+        Form{"(self, x: Tensor, mask: Optional[Tensor]=None) -> Tensor", "y"},
+        Form{two + "Dict[str, Tensor]", "{\"logits\": y, \"loss\": " + kLoss + "}", "logits"},
+        Form{two + "Tuple[Tensor, Tensor]", "(y, " + kLoss + ")", "0"}}) {
+    const Trained found = trained(parts_of(folder_, form));
+    EXPECT_EQ(found.params, plain.params) << form.forward;
+    EXPECT_EQ(found.test.loss, plain.test.loss) << form.forward;
+    EXPECT_EQ(found.test.accuracy, plain.test.accuracy) << form.forward;
+    EXPECT_EQ(found.probe.loss, plain.probe.loss) << form.forward;
+    EXPECT_EQ(found.probe.accuracy, plain.probe.accuracy) << form.forward;
+  }
+}
+
+TEST_F(Script, AModelThatAnswersItsLossAloneHasNoAccuracy) {
+  const Trained plain = trained(parts_of(folder_, {"(self, x: Tensor) -> Tensor", "y"}));
+  const Trained own = trained(parts_of(folder_, {"(self, x: Tensor, t: Tensor) -> Tensor", kLoss}));
+  EXPECT_EQ(own.params, plain.params);
+  EXPECT_EQ(own.test.loss, plain.test.loss);
+  EXPECT_EQ(own.test.samples, plain.test.samples);
+  EXPECT_EQ(own.test.accuracy, 0);
+  EXPECT_EQ(own.probe.loss, plain.probe.loss);
+  EXPECT_EQ(own.probe.accuracy, 0);
+}
+
+TEST_F(Script, RefusedAnswersNameTheirPartsAndTheKey) {
+  const std::string one = "(self, x: Tensor) -> ", two = "(self, x: Tensor, t: Tensor) -> ";
+  const std::string dict = "{\"hidden\": x, \"logits\": y}";
+  struct Case {
+    Form form;
+    std::string said;
+  };
+  for (const Case& c :
+       {Case{{one + "Dict[str, Tensor]", dict},
+             "answers a dict of 'hidden', 'logits': set [model] output to the one"},
+        Case{{one + "Dict[str, Tensor]", dict, "logit"},
+             "'hidden', 'logits', and [model] output = \"logit\" is no tensor of it"},
+        Case{{one + "Tuple[Tensor, int]", "(y, 3)", "1"}, "a tuple of '0', '1' (no tensor), and"},
+        Case{{one + "Tensor", "y", "logits"}, "answers one tensor, which has no part 'logits'"},
+        Case{{two + "Dict[str, Tensor]", dict},
+             "'logits'; a forward() that is given the targets answers its loss: one number, called "
+             "'loss'"},
+        Case{{two + "Tensor", "y"}, "answers a loss of sizes [2, 4], expected one number"},
+        Case{{"(self, x: Tensor, t: Tensor, w: Tensor) -> Tensor", "y"},
+             "forward() of 3 arguments without a default value, expected the samples, or"}})
+    expect_refused(parts_of(folder_, c.form), c.said);
 }
 
 TEST_F(Script, TiedWeightsStayOneAndGetBothGradients) {
@@ -140,6 +242,66 @@ TEST_F(Script, TiedWeightsStayOneAndGetBothGradients) {
   at::Tensor w = weight.detach().clone().set_requires_grad(true);
   at::mm(at::relu(at::mm(x, w)), w.t()).sum().backward();
   EXPECT_TRUE(at::allclose(grads.view({20, 20}), w.grad(), 1e-4, 1e-5));
+}
+
+TEST_F(Script, WhatNoStepChangesIsInNoExchange) {
+  torch::jit::Module module("M");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  const auto tensor = [](at::IntArrayRef sizes) { return at::ones(sizes) * 0.1; };
+  module.register_parameter("head", tensor({8, 4}).set_requires_grad(true), false);
+  module.register_parameter("frozen", tensor({20, 8}), false);
+  module.register_parameter("unused", tensor({5}).set_requires_grad(true), false);
+  module.register_buffer("mask", at::full({4}, -std::numeric_limits<float>::infinity()));
+  module.register_buffer("count", at::zeros({1}));
+  module.define(
+      "def forward(self, x: Tensor) -> Tensor:\n"
+      "  self.count.add_(1)\n"
+      "  y = torch.mm(torch.relu(torch.mm(x, self.frozen)), self.head)\n"
+      "  return torch.where(y > 1e9, self.mask, y)\n");
+  module.save(folder_.path("made.pt"));
+  auto net = Net::from_file(folder_.path("made.pt"));
+  ASSERT_TRUE(net) << net.error().what;
+  std::map<std::string, LayerRange::Role> roles;
+  for (const LayerRange& layer : net->layout()->layers()) roles[layer.name] = layer.role;
+  using Role = LayerRange::Role;
+  EXPECT_EQ(roles, (std::map<std::string, Role>{{"head", Role::parameter},
+                                                {"count", Role::buffer},
+                                                {"frozen", Role::constant},
+                                                {"unused", Role::constant},
+                                                {"mask", Role::constant}}));
+  LearnerParts parts = script_parts(folder_.path("made.pt"));
+  parts.optimizer.weight_decay = 0.1;
+  auto learner = make_learner(parts);
+  ASSERT_TRUE(learner) << learner.error().what;
+  EXPECT_EQ((*learner)->layout()->size(), 8u * 4 + 1);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE((*learner)->step(LocalStep{}));
+  EXPECT_EQ((*learner)->params()[8 * 4], 5);  // the count of its steps
+}
+
+TEST_F(Script, WhatCannotTrainOrBeScoredIsRefusedBeforeTheRun) {
+  const std::string one = "(self, x: Tensor) -> Tensor";
+  expect_refused(parts_of(folder_, {one, "y.detach()"}),
+                 "does not train: its output depends on no parameter that requires a gradient");
+  expect_refused(parts_of(folder_, {one, "y + torch.rand_like(y)"}),
+                 "answers the same samples in two ways in evaluation mode");
+  expect_refused(parts_of(folder_, {one, "y if not self.training else torch.mm(y, y)"}),
+                 "does not train on these data");
+}
+
+// As batch norm, which cannot take one sample in training mode.
+TEST_F(Script, ALastBatchOfOneSampleJoinsTheOneBeforeWhereTheModelNeedsTwo) {
+  const std::string picky = "y if x.size(0) > 1 or not self.training else torch.mm(y, y)";
+  for (const bool needs_two : {true, false}) {
+    LearnerParts parts =
+        parts_of(folder_, {"(self, x: Tensor) -> Tensor", needs_two ? picky : "y"});
+    parts.shard.resize(parts.batch * 2 + 1);
+    auto learner = make_learner(parts);
+    ASSERT_TRUE(learner) << learner.error().what;
+    std::vector<std::uint64_t> samples;
+    for (int i = 0; i < 3; ++i) samples.push_back((*learner)->step(LocalStep{})->samples);
+    EXPECT_EQ(samples, needs_two ? (std::vector<std::uint64_t>{16, 17, 16})
+                                 : (std::vector<std::uint64_t>{16, 16, 1}));
+  }
 }
 
 TEST_F(Script, DoublesAndHalfSharedMemoryAreRefused) {

@@ -48,7 +48,7 @@ ConvexShard::ConvexShard(const Batch& shard, Task task, std::int64_t outputs, st
   has_bias_ = size_ == outputs_ * (x_.size(1) + 1);
   if (has_bias_) x_ = at::cat({x_, at::ones({x_.size(0), 1}, at::kDouble)}, 1);
   LH_CHECK(size_ == outputs_ * x_.size(1));
-  if (task == Task::regression) {
+  if (has_targets(task)) {
     y_ = shard.target.to(at::kDouble).reshape({-1, outputs});
   } else if (outputs == 1) {
     y_ = shard.target.to(at::kDouble).unsqueeze(1);
@@ -78,12 +78,12 @@ at::Tensor ConvexShard::back(const at::Tensor& dz, double scale) const {
 // What the model expects of the target: z, a probability, or one for each class.
 at::Tensor ConvexShard::means(const at::Tensor& z) const {
   if (task_ == Task::regression) return z;
-  return outputs_ == 1 ? at::sigmoid(z) : at::softmax(z, 1);
+  return is_separate() ? at::sigmoid(z) : at::softmax(z, 1);
 }
 
 at::Tensor ConvexShard::curvature(const at::Tensor& p, const at::Tensor& dz) const {
   if (task_ == Task::regression) return dz;
-  if (outputs_ == 1) return p * (1 - p) * dz;
+  if (is_separate()) return p * (1 - p) * dz;
   const at::Tensor pdz = p * dz;
   return pdz - p * pdz.sum({1}, true);
 }
@@ -93,7 +93,7 @@ double ConvexShard::loss(const at::Tensor& x, double scale) const {
   at::Tensor total;
   if (task_ == Task::regression) {
     total = 0.5 * at::square(z - y_).sum();
-  } else if (outputs_ == 1) {
+  } else if (is_separate()) {
     total = (at::softplus(z) - y_ * z).sum();
   } else {
     total = (at::logsumexp(z, {1}) - (y_ * z).sum({1})).sum();

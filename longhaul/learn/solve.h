@@ -47,7 +47,12 @@ class ConvexShard {
   at::Tensor hessian(const at::Tensor& x, double scale, double ridge) const;
   double line_search(const at::Tensor& x, const at::Tensor& direction, double slope,
                      const Terms&) const;
-  double scale(bool summed) const { return summed ? 1 : 1 / double(x_.size(0)); }
+  // Are the outputs logits that know nothing of each other?
+  bool is_separate() const { return task_ == Task::multilabel || outputs_ == 1; }
+  double scale(bool summed) const {
+    const std::int64_t each = task_ == Task::multilabel ? outputs_ : 1;
+    return summed ? 1 : 1 / double(x_.size(0) * each);
+  }
 
   const Task task_;
   const std::int64_t outputs_, size_;

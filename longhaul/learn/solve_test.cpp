@@ -21,8 +21,8 @@ double gradient_norm(const LearnerParts& parts, std::int64_t outputs, const Loca
   const at::Tensor z =
       at::linear(shard.input.flatten(1).to(at::kDouble), weight, x.narrow(0, n - outputs, outputs));
   const Task task = parts.data->shape.task;
-  const at::Tensor target = task == Task::regression ? shard.target.to(at::kDouble) : shard.target;
-  at::Tensor total = batch_loss(z, target, task);
+  const at::Tensor target = has_targets(task) ? shard.target.to(at::kDouble) : shard.target;
+  at::Tensor total = batch_loss({z, {}}, target, task);
   for (std::int64_t i = 0; i < n && !work.linear.empty(); ++i)
     total = total + work.linear[std::size_t(i)] * x[i];
   for (const auto& [w, anchor] : work.anchors)
@@ -56,6 +56,7 @@ TEST(LocalSolve, EndsWhereTheGradientOfTheWholeObjectiveIsZero) {
   expect_solves(testing::parts_for(testing::plane(6, 200), "linear"), 1, 7);
   expect_solves(testing::parts_for(testing::patterns({6}, 4, 200), "logistic"), 4, 28);
   expect_solves(testing::parts_for(testing::patterns({6}, 2, 200), "logistic"), 1, 7);
+  expect_solves(testing::parts_for(testing::half_planes(6, 3, 200), "logistic"), 3, 21);
 }
 
 // The sum over n samples is n times their mean: with the other terms n times as large, the minimum

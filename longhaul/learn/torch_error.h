@@ -22,9 +22,10 @@ Result<T> guarded(const std::string& context, Body&& body) {
   try {
     return body();
   } catch (const c10::Error& e) {
-    return Error{Error::Kind::io, context + ": " + one_line(e.what_without_backtrace())};
+    return Error{Error::Kind::invalid_argument,
+                 context + ": " + one_line(e.what_without_backtrace())};
   } catch (const std::exception& e) {
-    return Error{Error::Kind::io, context + ": " + one_line(e.what())};
+    return Error{Error::Kind::invalid_argument, context + ": " + one_line(e.what())};
   }
 }
 

@@ -8,10 +8,11 @@ const longhaul::learn::TorchFunctions* longhaul_torch_functions() {
   namespace learn = longhaul::learn;
   static constexpr learn::TorchFunctions kFunctions{
       .make_learner = learn::make_learner,
-      .model_layout = learn::model_layout,
+      .outline_of = learn::outline_of,
       .make_scorer = learn::make_scorer,
       .save_model = learn::save_model,
       .load_model = learn::load_model,
+      .outputs_of = learn::outputs_of,
       .make_inference = learn::make_inference,
       .use_one_thread_per_learner = learn::use_one_thread_per_learner,
       .prepare_compute_thread = learn::prepare_compute_thread};

@@ -5,6 +5,7 @@
 #include "longhaul/learn/inference.h"
 #include "longhaul/learn/learner.h"
 #include "longhaul/learn/model_file.h"
+#include "longhaul/learn/outputs.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/threads.h"
 
@@ -12,10 +13,11 @@ namespace longhaul::learn {
 
 struct TorchFunctions {
   decltype(&learn::make_learner) make_learner;
-  decltype(&learn::model_layout) model_layout;
+  decltype(&learn::outline_of) outline_of;
   decltype(&learn::make_scorer) make_scorer;
   decltype(&learn::save_model) save_model;
   decltype(&learn::load_model) load_model;
+  decltype(&learn::outputs_of) outputs_of;
   decltype(&learn::make_inference) make_inference;
   decltype(&learn::use_one_thread_per_learner) use_one_thread_per_learner;
   decltype(&learn::prepare_compute_thread) prepare_compute_thread;

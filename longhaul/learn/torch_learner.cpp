@@ -60,6 +60,8 @@ TorchLearner::TorchLearner(LearnerParts parts, Net net, at::Device device,
       batches_(parts_) {
   LH_CHECK(initial.size() == flat_.host_params().size());
   std::copy(initial.begin(), initial.end(), flat_.host_params().begin());
+  if (const auto& weights = parts_.class_weights; !weights.empty())
+    class_weights_ = at::tensor(weights, at::kDouble).to(device_, at::kFloat);
   publish();
   flat_.upload_params();
   net_.bind(flat_.params(), flat_.grads());
@@ -92,17 +94,19 @@ StepResult TorchLearner::about(const Batch& batch) const {
           .exhausted = batch.last};
 }
 
-StepResult TorchLearner::backward(std::span<const std::uint32_t> linears,
-                                  std::vector<LinearActivations>* activations) {
+Result<StepResult> TorchLearner::backward(std::span<const std::uint32_t> linears,
+                                          std::vector<LinearActivations>* activations) {
   flat_.upload_params();
   flat_.grads().zero_();
   Random random(parts_.seed, {Purpose::batches, batches_.step(), parts_.origin, kDropout});
   const Batch batch = batches_.next().to(device_);
-  const at::Tensor output = activations ? net_.forward(batch.input, linears, *activations)
-                                        : net_.forward(batch.input, true, random.bits64());
+  auto answer = activations ? Answer{net_.forward(batch.input, linears, *activations), {}}
+                            : net_.answer(batch.input, batch.target, true, random.bits64());
+  if (!answer) return answer.error();
   if (activations)
     for (LinearActivations& one : *activations) one.output.retain_grad();
-  const at::Tensor loss = batch_loss(output, batch.target, parts_.data->shape.task);
+  const at::Tensor loss =
+      batch_loss(*answer, batch.target, parts_.data->shape.task, class_weights_);
   loss.backward();
   StepResult result = about(batch);
   result.loss = loss.item<double>();
@@ -115,15 +119,17 @@ void TorchLearner::apply() {
 }
 
 Result<StepResult> TorchLearner::take(const LocalStep& work) {
-  StepResult result = backward();
+  auto result = backward();
+  if (!result) return result;
   apply();
   if (const ModelSpec* spec = net_.spec(); work.ahead > 0 && spec && !spec->lookups.empty())
-    result.reads_next = reads_of(*spec, *parts_.data, batches_.ahead(work.ahead));
+    result->reads_next = reads_of(*spec, *parts_.data, batches_.ahead(work.ahead));
   return result;
 }
 
 Result<StepResult> TorchLearner::take(const Gradient&) {
-  const StepResult result = backward();
+  const auto result = backward();
+  if (!result) return result;
   flat_.download_params();  // running statistics moved
   flat_.download_grads();
   return result;
@@ -139,6 +145,10 @@ Result<FlatOptimizer*> TorchLearner::optimizer_of(PartRange part) {
     return invalid("a step of the optimiser over no part of the parameters");
   if (parts_.optimizer.kind == "muon")
     return invalid("[optimizer] kind = \"muon\" takes no step over a part of the model; use adamw");
+  if (parts_.optimizer.clip)
+    return invalid(
+        "[optimizer] clip needs the gradient of the whole model, and this strategy applies it part "
+        "by part: leave clip out, or use bsp instead of p3");
   const auto from = std::int64_t(entries[part.first].range.offset);
   const auto length = std::int64_t(entries[part.end - 1].range.end()) - from;
   const auto made = part_optimizers_.try_emplace(part, parts_.optimizer, *net_.layout(),
@@ -162,7 +172,8 @@ Result<StepResult> TorchLearner::take(const ApplyGradient& work) {
 }
 
 Result<StepResult> TorchLearner::take(const ProximalStep& work) {
-  const StepResult result = backward();
+  const auto result = backward();
+  if (!result) return result;
   if (work.mu != 0) {
     LH_CHECK(work.anchor && work.anchor->size() == params().size());
     at::NoGradGuard no_grad;
@@ -184,14 +195,15 @@ Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
   }
   if (linears.empty()) return take(Gradient{});
   std::vector<LinearActivations> activations;
-  StepResult result = backward(linears, &activations);
+  auto result = backward(linears, &activations);
+  if (!result) return result;
   flat_.download_params();
   flat_.download_grads();
   for (const LinearActivations& one : activations)
     for (const at::Tensor& factor : {one.output.grad(), one.input.detach()}) {
       const at::Tensor host = factor.to(at::kCPU).contiguous();
       const float* values = host.data_ptr<float>();
-      result.factors.insert(result.factors.end(), values, values + host.numel());
+      result->factors.insert(result->factors.end(), values, values + host.numel());
     }
   return result;
 }
@@ -247,7 +259,8 @@ Status TorchLearner::begin_backward() {
     for (const std::uint32_t entry : pass.entries) linears.push_back(*net_.linear_at(entry));
     pass.reached = net_.forward(pass.batch.input, linears, pass.activations);
   }
-  pass.reached = batch_loss(pass.reached, pass.batch.target, parts_.data->shape.task);
+  pass.reached =
+      batch_loss({pass.reached, {}}, pass.batch.target, parts_.data->shape.task, class_weights_);
   pass.result = about(pass.batch);
   pass.result.loss = pass.reached.item<double>();
   return Ok{};
@@ -336,6 +349,8 @@ Result<ConvexShard*> TorchLearner::convex() {
   if (kind != "linear" && kind != "logistic")
     return invalid("[model] kind = \"" + kind +
                    "\" cannot be solved locally: use \"linear\" or \"logistic\"");
+  if (!parts_.class_weights.empty())
+    return invalid("[data] class_weights: a local solve counts all samples alike; leave them out");
   const Layout& layout = *net_.layout();
   if (layout.size() > kMaxSolve)
     return invalid("a model of " + std::to_string(layout.size()) +
@@ -387,14 +402,17 @@ Result<StepResult> TorchLearner::take(const Score& work) {
     flat_.params().narrow(0, 0, std::int64_t(layout_->size())).copy_(from_host(*work.model));
   const Batch batch =
       (work.model ? gather(*parts_.data, probe_samples(parts_)) : batches_.peek()).to(device_);
-  const at::Tensor output = net_.forward(batch.input, false);
+  const auto answer = net_.answer(batch.input, batch.target, false);
   StepResult result = about(batch);
   result.exhausted = false;
-  const Task task = parts_.data->shape.task;
-  result.loss = batch_loss(output, batch.target, task).item<double>();
-  result.accuracy = double(batch_correct(output, batch.target, task)) /
-                    double(task == Task::text ? batch.target.numel() : batch.input.size(0));
+  if (answer) {
+    const Task task = parts_.data->shape.task;
+    result.loss = batch_loss(*answer, batch.target, task).item<double>();
+    result.accuracy = double(batch_correct(*answer, batch.target, task)) /
+                      double(predictions(batch.target, task));
+  }
   flat_.params().copy_(own);
+  if (!answer) return answer.error();
   return result;
 }
 
@@ -437,8 +455,10 @@ Result<StepResult> TorchLearner::take(const FixedGradient& work) {
   flat_.grads().zero_();
   const auto count = std::min<std::size_t>(work.samples, parts_.shard.size());
   const Batch batch = gather(*parts_.data, std::span(parts_.shard).first(count)).to(device_);
-  const at::Tensor output = net_.forward(batch.input, false);
-  const at::Tensor loss = batch_loss(output, batch.target, parts_.data->shape.task);
+  const auto answer = net_.answer(batch.input, batch.target, false);
+  if (!answer) return answer.error();
+  const at::Tensor loss =
+      batch_loss(*answer, batch.target, parts_.data->shape.task, class_weights_);
   loss.backward();
   flat_.download_grads();
   StepResult result = about(batch);

@@ -48,8 +48,8 @@ class TorchLearner final : public Learner, public KeepsValues {
   // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
   // and in `activations`, if any, input and output of these linear layers, with the gradients of
   // the outputs.
-  StepResult backward(std::span<const std::uint32_t> linears = {},
-                      std::vector<LinearActivations>* activations = nullptr);
+  Result<StepResult> backward(std::span<const std::uint32_t> linears = {},
+                              std::vector<LinearActivations>* activations = nullptr);
   // A pass in parts, between two of them.
   struct PartialPass {
     std::vector<std::uint32_t> entries;  // of the layout: the weight of each linear layer
@@ -88,6 +88,7 @@ class TorchLearner final : public Learner, public KeepsValues {
   mutable std::mutex kept_mutex_;
   std::vector<float> kept_;  // a copy of the rest
   FlatOptimizer optimizer_;
+  at::Tensor class_weights_;  // undefined: all classes count alike
   BatchLoader batches_;
   std::optional<PartialPass> partial_;  // no state: follows from the batch and what is done of it
   std::vector<PartRange> forward_done_, parts_done_;  // of the batch that is under way

@@ -15,6 +15,8 @@ struct ModelConfig {
   std::string norm = "default";
   std::string bn = "mean";
   std::string path = "";
+  std::string output = "";
+  double trial_s = 60, trial_mb = 0;
   double mbytes = 44.7;
   std::vector<std::string> shapes = {};
   std::uint32_t layers = 2, width = 64, heads = 2, context = 0;
@@ -42,6 +44,20 @@ struct ModelConfig {
                        "local: each worker keeps its own",
                    .choices = {"mean", "local"});
     LONGHAUL_FIELD(path, .doc = "script: a TorchScript file", .local = true);
+    LONGHAUL_FIELD(output,
+                   .doc =
+                       "script: which part of what forward() answers is the output: a key of a "
+                       "dict, or a place in a tuple, from 0; default: it answers one tensor",
+                   .lenient = true);
+    LONGHAUL_FIELD(trial_s,
+                   .doc =
+                       "script: most time for the trial of the file on one batch, in a process of "
+                       "its own; a file that takes longer is refused",
+                   .max = 1e6, .unit = "s", .positive = true, .local = true);
+    LONGHAUL_FIELD(
+        trial_mb,
+        .doc = "script: most memory for that trial; 0: half of what is free on the machine",
+        .max = 1e9, .unit = "MB", .local = true);
     LONGHAUL_FIELD(mbytes, .doc = "phantom: size of the parameters, 4 bytes each", .max = 1e6,
                    .unit = "MB", .positive = true);
     LONGHAUL_FIELD(shapes, .doc =
@@ -50,10 +66,11 @@ struct ModelConfig {
                                "\"9440000\" another of so many parameters");
     LONGHAUL_FIELD(layers, .doc = "gpt: blocks of attention and a feed-forward layer", .min = 1,
                    .max = 1000);
-    LONGHAUL_FIELD(width, .doc = "gpt: numbers that stand for a byte; a multiple of heads",
+    LONGHAUL_FIELD(width,
+                   .doc = "gpt: numbers that stand for a byte or a token; a multiple of heads",
                    .min = 1, .max = 65536);
     LONGHAUL_FIELD(heads, .doc = "gpt: of the attention", .min = 1, .max = 1000);
-    LONGHAUL_FIELD(context, .doc = "gpt: most bytes of an input; 0: those of a sample",
+    LONGHAUL_FIELD(context, .doc = "gpt: most bytes or tokens of an input; 0: those of a sample",
                    .max = 65536);
     LONGHAUL_FIELD(factors,
                    .doc =

@@ -31,7 +31,7 @@ Status expect_no_text(const std::string& kind, const DataShape& data) {
 }
 
 Status expect_classes(const std::string& kind, const DataShape& data) {
-  if (data.task == Task::classification) return Ok{};
+  if (data.task == Task::classification || data.task == Task::multilabel) return Ok{};
   if (data.task == Task::text) return takes_no_text(kind);
   return invalid("[model] kind = \"" + kind +
                  "\" tells classes apart, and these data have numbers to fit: use \"linear\" or "

@@ -22,7 +22,7 @@ Status expect_image(const std::string& kind, const DataShape&);
 // Least squares: one output a target, on the flattened sample.
 Result<ModelSpec> linear_spec(const ModelConfig&, const DataShape&);
 // Multinomial logistic regression: one logit a class; with two classes a single logit, that of
-// class 1. Starts at zero, where the loss is ln(classes) or ln 2.
+// class 1; one for each of several labels. Starts at zero, where the loss is ln(classes) or ln 2.
 Result<ModelSpec> logistic_spec(const ModelConfig&, const DataShape&);
 // Layers of `hidden` ReLU units on the flattened sample.
 Result<ModelSpec> mlp_spec(const ModelConfig&, const DataShape&);
@@ -42,9 +42,9 @@ Result<ModelSpec> factorisation_spec(const ModelConfig&, const DataShape&);
 // units on the rows of a sample side by side (as the deep part of Cheng et al., "Wide & deep
 // learning for recommender systems", 2016). A batch reads the rows of its samples and the layers.
 Result<ModelSpec> clicks_spec(const ModelConfig&, const DataShape&);
-// A decoder of bytes: pre-norm blocks of causal self-attention and a GELU layer of four times the
-// width, learned positions, the output tied to the embedding (Radford et al., "Language models are
-// unsupervised multitask learners", 2019). Text only.
+// A decoder of bytes or tokens: pre-norm blocks of causal self-attention and a GELU layer of four
+// times the width, learned positions, the output tied to the embedding (Radford et al., "Language
+// models are unsupervised multitask learners", 2019). Text only.
 Result<ModelSpec> gpt_spec(const ModelConfig&, const DataShape&);
 // One flat parameter of `mbytes`, or `shapes`, without numbers: timing studies.
 Result<ModelSpec> phantom_spec(const ModelConfig&, const DataShape&);

@@ -45,12 +45,13 @@ void gpt_block(SpecBuilder& b, const std::string& name, const GptShape& shape) {
 Result<ModelSpec> gpt_spec(const ModelConfig& config, const DataShape& data) {
   if (data.task != Task::text)
     return invalid(
-        "[model] kind = \"gpt\" predicts bytes of text, and these data are none: set [data] kind = "
-        "\"text\"");
+        "[model] kind = \"gpt\" predicts bytes of text or tokens, and these data are none: set "
+        "[data] kind = \"text\" or \"tokens\"");
   const std::int64_t context = config.context ? std::int64_t{config.context} : features(data);
   if (context < features(data))
-    return invalid(fmt::format("[model] context = {}: samples hold {} bytes ([data] context)",
-                               context, features(data)));
+    return invalid(
+        fmt::format("[model] context = {}: samples hold {} bytes or tokens ([data] context)",
+                    context, features(data)));
   const GptShape shape = {config.width, config.heads, config.layers};
   if (shape.width % shape.heads != 0)
     return invalid(fmt::format("[model] width = {}: expected a multiple of heads = {}", shape.width,

@@ -15,7 +15,8 @@ Result<ModelSpec> linear_spec(const ModelConfig& config, const DataShape& data) 
 
 Result<ModelSpec> logistic_spec(const ModelConfig& config, const DataShape& data) {
   LH_TRY(expect_classes("logistic", data));
-  const std::int64_t logits = outputs(data) == 2 ? 1 : outputs(data);
+  const bool binary = data.task == Task::classification && outputs(data) == 2;
+  const std::int64_t logits = binary ? 1 : outputs(data);
   SpecBuilder b("logistic");
   b.line("x = torch.flatten(x, 1)");
   b.linear("linear", features(data), logits, SpecBuilder::Start::zeros, config.bias);

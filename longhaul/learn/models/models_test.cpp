@@ -51,13 +51,18 @@ TEST(Models, HaveTheParametersThatThePapersCount) {
   EXPECT_EQ(parameters({.kind = "mlp", .hidden = {}}, kMnist), 7850u);
   EXPECT_EQ(parameters({.kind = "logistic"}, kRows), 15u * 6);
   EXPECT_EQ(parameters({.kind = "logistic"}, {{14}, 2, Task::classification}), 15u);
+  EXPECT_EQ(parameters({.kind = "logistic"}, {{14}, 2, Task::multilabel}), 2 * 15u);
+  EXPECT_EQ(parameters({.kind = "linear"}, {{14}, 3, Task::regression}), 3 * 15u);
   EXPECT_EQ(parameters({.kind = "linear"}, kNumbers), 15u);
   EXPECT_EQ(parameters({.kind = "gpt"}, kText), 124'672u);
+  EXPECT_EQ(parameters({.kind = "gpt"}, {{128}, 50257, Task::text}),
+            124'672u + (50257u - 256) * 64);
   EXPECT_EQ(parameters({.kind = "gpt", .layers = 1, .width = 8, .context = 200}, kText),
             (256u + 200) * 8 + 12 * 64 + 13 * 8 + 2 * 8);
   EXPECT_EQ(parameters({.kind = "linear", .bias = false}, kNumbers), 14u);
   EXPECT_EQ(parameters({.kind = "logistic", .bias = false}, kRows), 14u * 6);
   EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 44.7}, kMnist), 11'175'000u);
+  EXPECT_EQ(parameters({.kind = "phantom", .mbytes = 4.03}, kMnist), 1'007'500u);
 }
 
 const DataShape kRatings{{2}, 1, Task::regression, {30, 50}};

@@ -23,6 +23,7 @@ struct OptimizerConfig {
   double factor = 0.1;
   double min_rate = 0;
   std::uint64_t warmup_steps = 0;
+  std::optional<double> clip;
   double adamw_rate = 0.001;
   std::vector<std::string> by_adamw = {"embed", "position"};
 
@@ -63,6 +64,11 @@ struct OptimizerConfig {
                        "the rate grows linearly over the first so many steps; the schedule begins "
                        "behind them",
                    .max = 1e12);
+    LONGHAUL_FIELD(clip,
+                   .doc =
+                       "a gradient whose norm, over all parameters, is larger is shortened to this "
+                       "norm; absent: none is",
+                   .max = 1e12, .positive = true);
     LONGHAUL_FIELD(adamw_rate, .doc = "muon: the rate of what is no matrix, updated by adamw",
                    .max = 1e6, .positive = true);
     LONGHAUL_FIELD(by_adamw,

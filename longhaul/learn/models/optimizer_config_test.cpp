@@ -44,6 +44,7 @@ TEST(OptimizerConfig, RefusesWhatWouldBeIgnoredOrImpossible) {
   expect_error(optimizer_table({{"nesterov", {true}}}), "momentum above 0");
   expect_error(optimizer_table({{"rate", {-0.1}}}), "rate");
   expect_error(optimizer_table({{"rate", {0.0}}}), "rate");
+  expect_error(optimizer_table({{"clip", {0.0}}}), "[optimizer] clip");
   expect_error(optimizer_table({{"kind", {std::string("adan")}}}), "adam");
   expect_error(optimizer_table({{"schedule", {std::string("cosine")}}, {"min_rate", {1.0}}}),
                "at most the rate");

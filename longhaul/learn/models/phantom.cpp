@@ -1,6 +1,6 @@
 #include <charconv>
-#include <cmath>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/learn/models/families.h"
 
 namespace longhaul::learn {
@@ -30,7 +30,7 @@ Result<ModelSpec> phantom_spec(const ModelConfig& config, const DataShape&) {
   ModelSpec spec;
   spec.kind = "phantom";
   if (config.shapes.empty()) {
-    const auto size = std::int64_t(std::ceil(config.mbytes * 1e6 / 4));
+    const auto size = std::int64_t(whole_up(config.mbytes * 1e6 / 4));
     spec.tensors.push_back({.name = "flat", .shape = {size}});
     return spec;
   }

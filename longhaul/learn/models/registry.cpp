@@ -16,7 +16,7 @@ const std::array kModels = {
     ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {"norm", "bn"}, lenet_spec},
     ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm", "bn"}, resnet20_spec},
     ModelEntry{"gpt",
-               "a transformer that predicts bytes",
+               "a transformer that predicts bytes or tokens",
                {"layers", "width", "heads", "context"},
                gpt_spec},
     ModelEntry{
@@ -25,7 +25,10 @@ const std::array kModels = {
                "clicks: a table of embeddings and fully connected layers",
                {"factors", "hidden"},
                clicks_spec},
-    ModelEntry{"script", "your own: a TorchScript file", {"path"}, nullptr},
+    ModelEntry{"script",
+               "your own: a TorchScript file",
+               {"path", "output", "trial_s", "trial_mb"},
+               nullptr},
     ModelEntry{"phantom",
                "sizes without numbers: timing studies",
                {"mbytes", "shapes"},
@@ -108,9 +111,12 @@ Result<ModelSpec> model_spec(const ModelConfig& config, const DataShape& shape) 
 
 std::shared_ptr<const Layout> exchanged_layout(const ModelConfig& config,
                                                std::shared_ptr<const Layout> whole) {
-  if (config.bn != "local") return whole;
   std::vector<LayerRange> layers = whole->layers();
-  std::erase_if(layers, [](const LayerRange& l) { return l.role == LayerRange::Role::buffer; });
+  const std::size_t kept = std::erase_if(layers, [&](const LayerRange& l) {
+    return l.role == LayerRange::Role::constant ||
+           (config.bn == "local" && l.role == LayerRange::Role::buffer);
+  });
+  if (kept == 0) return whole;
   return std::make_shared<const Layout>(std::move(layers));
 }
 

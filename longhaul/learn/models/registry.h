@@ -29,7 +29,8 @@ Result<ModelConfig> read_model(const Settings&);
 
 // The spec of a registered kind; an Error where there is none (script) or the data do not fit.
 Result<ModelSpec> model_spec(const ModelConfig&, const DataShape&);
-// What of a model sites exchange: all of it, or with [model] bn = "local" its parameters.
+// What of a model sites exchange: all but its constants, and with [model] bn = "local" its
+// parameters alone.
 std::shared_ptr<const Layout> exchanged_layout(const ModelConfig&,
                                                std::shared_ptr<const Layout> whole);
 

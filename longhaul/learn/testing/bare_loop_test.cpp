@@ -45,7 +45,7 @@ BareLoop::BareLoop(const LearnerParts& parts) {
   use_one_thread_per_learner();
   const DataShape& shape = parts.data->shape;
   NnModel model = make_nn_model(parts.model, shape);
-  auto layout = *model_layout(parts.model, shape);
+  const auto layout = exchanged_layout(parts.model, outline_of(parts.model, shape)->layout);
   model.assign(*layout, *initial_model(parts.model, shape, parts.seed));
   const at::Device device = *choose_device(parts.model, parts.origin);
   model.module->to(device);
@@ -60,7 +60,7 @@ double BareLoop::step() {
   const Batch batch = impl_->batches.next().to(impl_->device);
   impl_->optimizer->zero_grad();
   const at::Tensor loss =
-      batch_loss(impl_->model.run(batch.input), batch.target, impl_->data->shape.task);
+      batch_loss({impl_->model.run(batch.input), {}}, batch.target, impl_->data->shape.task);
   loss.backward();
   impl_->optimizer->step();
   return loss.item<double>();

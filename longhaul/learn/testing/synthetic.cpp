@@ -53,6 +53,25 @@ std::shared_ptr<const DataSet> plane(std::int64_t features, std::size_t samples,
   return data;
 }
 
+std::shared_ptr<const DataSet> half_planes(std::int64_t features, std::int64_t labels,
+                                           std::size_t samples, std::uint64_t seed) {
+  auto data = std::make_shared<DataSet>();
+  data->shape = {{features}, labels, Task::multilabel};
+  Random random(seed, {.purpose = Purpose::data});
+  for (std::size_t i = 0; i < samples; ++i) {
+    std::vector<double> sides(std::size_t(labels), 0.2);
+    for (std::int64_t j = 0; j < features; ++j) {
+      const double value = random.normal();
+      data->features.push_back(float(value));
+      for (std::int64_t k = 0; k < labels; ++k)
+        sides[std::size_t(k)] += value * double((j + k) % 3 - 1);
+    }
+    for (const double side : sides)
+      data->targets.push_back(side + 0.5 * random.normal() > 0 ? 1.f : 0.f);
+  }
+  return data;
+}
+
 std::shared_ptr<const DataSet> words(std::uint32_t context, std::size_t samples,
                                      std::uint64_t seed) {
   auto data = std::make_shared<DataSet>();

@@ -12,6 +12,9 @@ std::shared_ptr<const DataSet> patterns(std::vector<std::int64_t> sample, std::i
 // Numbers that are a linear function of the sample, plus a little noise.
 std::shared_ptr<const DataSet> plane(std::int64_t features, std::size_t samples,
                                      std::uint64_t seed = 1);
+// So many labels of each sample: on which side of a plane it lies.
+std::shared_ptr<const DataSet> half_planes(std::int64_t features, std::int64_t labels,
+                                           std::size_t samples, std::uint64_t seed = 1);
 // Text of words that repeat: what comes next is mostly told by what was.
 std::shared_ptr<const DataSet> words(std::uint32_t context, std::size_t samples,
                                      std::uint64_t seed = 1);
