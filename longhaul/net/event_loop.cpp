@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include "longhaul/core/kept_values.h"
+#include "longhaul/net/loop_messages.h"
 
 namespace longhaul::net {
 
 using namespace std::chrono_literals;
 
 namespace {
-constexpr Time kShutdownTimeout = 5s, kTick = 50ms;
-}
+constexpr Time kTick = 50ms;
+constexpr Time kLastWords = 1s;
+}  // namespace
 
 EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scorer scorer,
                      Observer observer)
@@ -19,6 +21,7 @@ EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scor
       scorer_(std::move(scorer)),
       observer_(std::move(observer)),
       peers_(loop_, std::move(config.peers), place_, *this),
+      model_digest_(std::move(config.model_digest)),
       pace_(std::move(config.step_time)),
       checkpoints_(std::move(config.checkpoints)),
       scoring_(std::make_unique<TaskThread>(config.on_thread_start)),
@@ -30,9 +33,9 @@ std::string EventLoop::name(Rank rank) const {
   return fmt::format("rank {} ({})", rank, place_.member(rank).site);
 }
 
-Status EventLoop::run(Node& node) {
-  LH_CHECK(!node_);
-  node_ = &node;
+Status EventLoop::meet() {
+  LH_CHECK(!met_);
+  met_ = true;
   if (!peers_.listening()) {
     const auto port = peers_.listen();
     if (!port) return port.error();
@@ -41,6 +44,13 @@ Status EventLoop::run(Node& node) {
   peers_.tell_time([this] { return now(); });
   tick();
   LH_TRY(peers_.connect_all([this] { return failure_.has_value(); }));
+  return failure_ ? Status(*failure_) : Ok{};
+}
+
+Status EventLoop::run(Node& node) {
+  LH_CHECK(!node_);
+  node_ = &node;
+  if (!met_) LH_TRY(meet());
   if (failure_) return *failure_;
   if (place_.comes_back()) {
     rejoin();
@@ -50,8 +60,10 @@ Status EventLoop::run(Node& node) {
   while (!over()) (void)loop_.run_until(loop_.now() + 1s, [this] { return over(); });
   running_ = false;
   ended_ = now();
+  if (leaves_) say_why_it_leaves();
   if (!failure_) {
     drop_lost();  // the last words are for the living
+    if (model_digest_ && !stepping_) tell_all(Ends{model_digest_()});
     peers_.shut_down(kShutdownTimeout);
   }
   computing_.reset();  // whoever looks at the learner now is alone with it
@@ -76,6 +88,7 @@ Status EventLoop::resume_run() {
   auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
   if (!bytes) return bytes.error();
   if (newest == 0) {
+    counters_ = {};
     connected_ = true;
     node_->start(now());
     peers_.open();
@@ -136,8 +149,13 @@ void EventLoop::drop_lost() {
 // --- peers --------------------------------------------------------------------------------------
 
 void EventLoop::on_message(Rank from, const Message& message) {
-  if (!running()) return;
-  if (const Status good = node_->deliver(now(), from, message); !good)
+  const bool to_loop = message.machine.bits() == kLoop.bits();
+  // A node that has finished may not have heard the last sum of scores.
+  const bool late = finished_ && !failure_ && !message.machine.empty() &&
+                    message.machine.head() == ScoreSum::kName.number;
+  if (!running() && !late && !(to_loop && node_ && !failure_)) return;
+  if (const Status good = to_loop ? take(from, message) : node_->deliver(now(), from, message);
+      !good)
     on_note(fmt::format("{} sent an invalid message: {}", name(from), good.error().what));
 }
 
@@ -163,7 +181,7 @@ void EventLoop::on_refused(const Error& why) {
 
 void EventLoop::on_left_out(const Error& why) {
   if (over() || running_) return;
-  left_out_ = node_->strategy().lets_return();
+  left_out_ = !node_ || node_->strategy().lets_return();  // without: it asks, and hears
   failure_ = left_out_ ? why
                        : unavailable(why.what +
                                      ", and its [sync] kind takes no lost site back; end all sites "
@@ -205,6 +223,12 @@ void EventLoop::send(Rank, Send send) {
   peers_.send(send);
 }
 
+void EventLoop::count_on(const Counters& before) {
+  counters_.computing += before.computing;
+  counters_.wan_bytes += before.wan_bytes;
+  counters_.wan_messages += before.wan_messages;
+}
+
 EventLoop::Counters EventLoop::counters() const {
   Counters counters = counters_;
   counters.pace = pace_.figures();
@@ -213,10 +237,10 @@ EventLoop::Counters EventLoop::counters() const {
 }
 
 EventLoop::Doing EventLoop::doing() const {
-  if (over()) return {"parting", peers_.awaited(), {}};
-  if (!running_) return {"meeting", peers_.awaited(), {}};
-  if (stepping_ || undelivered_step_) return {"computing", "", peers_.quiet()};
-  return {"waiting", node_->waiting_for(), peers_.quiet()};
+  if (over()) return {"parting", "", peers_.awaited(), {}};
+  if (!running_) return {"meeting", "", peers_.awaited(), {}};
+  if (stepping_ || undelivered_step_) return {"computing", "", {}, peers_.quiet()};
+  return {"waiting", node_->waiting_for(), {}, peers_.quiet()};
 }
 
 void EventLoop::set_timer(Rank, const SetTimer& timer) {
@@ -247,10 +271,7 @@ void EventLoop::compute(Rank, ComputeStep step) {
 void EventLoop::on_step_done(Result<StepResult> result) {
   stepping_ = false;
   if (!running()) return;
-  if (!result) {
-    failure_ = result.error();
-    return;
-  }
+  if (!result) return fail(place_.self, result.error());
   result->elapsed = pace_.done(now());
   counters_.computing += result->elapsed;
   undelivered_step_ = *std::move(result);
@@ -290,17 +311,86 @@ void EventLoop::score(Round round, Snapshot model) {
   scoring_->submit([this, round, model] {
     auto result = std::make_shared<Result<Evaluation>>(
         model && scorer_ ? scorer_(*model) : Result<Evaluation>(Evaluation{}));
-    loop_.post([this, round, result] {
+    loop_.post([this, round, model, result] {
       if (!running()) return;
       scorings_.erase(scorings_.begin());
       if (!*result) {
-        failure_ = (*result).error();
+        fail(place_.self, (*result).error());
         return;
       }
-      if (observer_.on_report) observer_.on_report(now(), round, **result);
+      if (observer_.on_report) observer_.on_report(now(), round, model, **result);
+      if (!place_.own_tests)
+        tell_all(
+            ScoreSum::Total{{round, (**result).loss, (**result).accuracy, (**result).samples}});
       node_->scored(now(), round, **result);
     });
   });
+}
+
+template <MessageStruct M>
+void EventLoop::tell(Rank rank, const M& fields) {
+  Send send{.to = rank, .message = {}, .service = kControl};
+  send.message.machine = kLoop;
+  send.message.kind = M::kKind;
+  send.message.epoch = node_->view().epoch;
+  send.message.head = Payload(share(to_wire(fields)));
+  peers_.send(send);
+}
+
+template <MessageStruct M>
+void EventLoop::tell_all(const M& fields) {
+  for (const Rank rank : node_->view().live)
+    if (rank != place_.self) tell(rank, fields);
+}
+
+void EventLoop::tell_contributed(Round round, double norm) {
+  const Rank senior = senior_worker(place_, node_->view());
+  if (senior != place_.self) tell(senior, Contributed{round, norm});
+}
+
+void EventLoop::warn_all(const std::string& text) {
+  tell_all(Warns{text.substr(0, Warns::kMostText)});
+}
+
+// Who hears it need not find out by silence.
+void EventLoop::say_why_it_leaves() {
+  tell_all(Leaves{failure_->kind == Error::Kind::not_finite,
+                  failure_->what.substr(0, Warns::kMostText)});
+  (void)loop_.run_until(loop_.now() + kLastWords, [this] { return peers_.idle(); });
+}
+
+Status EventLoop::take(Rank from, const Message& message) {
+  return dispatch(LoopMessages{}, message, [&](const auto& m) -> Status {
+    take(from, m);
+    return Ok{};
+  });
+}
+
+void EventLoop::take(Rank from, const ScoreSum::Total& m) {
+  auto& newest = scores_of_[from];
+  if (newest && m.round <= *newest) return;
+  newest = m.round;
+  if (observer_.on_score) observer_.on_score(now(), from, m.round, {m.loss, m.accuracy, m.samples});
+}
+
+void EventLoop::take(Rank from, const Contributed& m) {
+  if (observer_.on_contributed) observer_.on_contributed(from, m.round, m.norm);
+}
+
+void EventLoop::take(Rank, const Warns& m) {
+  if (observer_.on_warning) observer_.on_warning(m.text);
+}
+
+void EventLoop::take(Rank from, const Leaves& m) {
+  troubles_[from] = "it has left: " + m.why;
+  on_note(fmt::format("{} leaves the run: {}", name(from), m.why));
+  if (m.diverged && !over()) failure_ = not_finite(fmt::format("{}: {}", name(from), m.why));
+}
+
+void EventLoop::take(Rank from, const Ends& m) { ends_[from] = m.model; }
+
+void EventLoop::summed(Rank, Rank senior, Round round, const Evaluation& sum) {
+  if (observer_.on_score) observer_.on_score(now(), senior, round, sum);
 }
 
 // Those that are lost are dropped with the next tick: this may be inside one of their links.
@@ -341,7 +431,9 @@ void EventLoop::give(Input input) {
 }
 
 void EventLoop::fail(Rank, const Error& error) {
-  if (!failure_) failure_ = error;
+  if (failure_) return;
+  failure_ = error;
+  leaves_ = true;
 }
 
 }  // namespace longhaul::net

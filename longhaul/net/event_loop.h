@@ -16,6 +16,11 @@
 
 namespace longhaul::net {
 
+struct Contributed;
+struct Ends;
+struct Leaves;
+struct Warns;
+
 // Consistent checkpoints of all nodes (see link.h); a run resumes from the newest that all have.
 struct CheckpointConfig {
   Round every = 0;  // rounds between two; 0: only before a stop
@@ -37,14 +42,22 @@ struct EventLoopConfig {
   CheckpointConfig checkpoints = {};
   std::function<void()> on_thread_start = {};  // on each thread that computes
   Pace::Duration step_time = {};               // duration of steps; see pace.h
+  // Of the model that this node ends with, for the others to compare; empty: nothing is told.
+  std::function<std::uint64_t()> model_digest = {};
 };
 
 class EventLoop final : public longhaul::Host, private Peers::Events {
  public:
   using Scorer = std::function<Result<Evaluation>(std::span<const float>)>;
   struct Observer {
-    std::function<void(Time, Round, const Evaluation&)> on_report = {};
+    // A report of this node is scored; with Place::own_tests by its own part.
+    std::function<void(Time, Round, const Snapshot&, const Evaluation&)> on_report = {};
+    // What `from` has had scored; with Place::own_tests the sum, which all hear.
+    std::function<void(Time, Rank from, Round, const Evaluation&)> on_score = {};
     std::function<void(Time, const Record&)> on_record = {};
+    // What other loops tell.
+    std::function<void(Rank from, Round, double norm)> on_contributed = {};
+    std::function<void(const std::string&)> on_warning = {};
     std::function<void(const std::string&)> on_note = {};  // for the user, one line
     std::function<void(Time, const View&)> on_view = {};   // the members have changed
     // Of strategies that index growing data: see Host. Answers come by give(). Empty: refused.
@@ -54,6 +67,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     // Asked at each tick: true ends the run with an Error, after a last checkpoint if it is quick.
     std::function<bool()> stop = {};
   };
+  static constexpr Time kShutdownTimeout = std::chrono::seconds(5);
   struct Counters {
     Time time{0}, computing{0};                     // since all nodes were connected
     std::uint64_t wan_bytes = 0, wan_messages = 0;  // sent to other sites
@@ -65,6 +79,12 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   ~EventLoop() override;
 
   Peers& peers() { return peers_; }
+  // Connects to all, so that words() are known before there is a node; run() does it where nobody
+  // has. Errors: as run()'s.
+  Status meet();
+  // After meet(), where this node cannot run: lets the others meet it, too, and parts.
+  void part() { peers_.shut_down(kShutdownTimeout); }
+  const Words& words() const { return peers_.words(); }  // see PeersConfig
   // Runs the node to its end. Errors: a peer that could not be reached or was lost, with the
   // reason; a failure of the strategy or the learner.
   Status run(Node&);
@@ -73,9 +93,16 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   bool left_out() const { return left_out_; }
   // This node has come back to find that nothing goes on: it should resume, as the others do.
   bool must_resume() const { return must_resume_; }
+  // After run(), with EventLoopConfig::model_digest: what the others have ended with, of those
+  // heard.
+  const std::map<Rank, std::uint64_t>& ends() const { return ends_; }
   // What all have agreed to resume cannot be gone on with: another try would end the same.
   bool cannot_go_on() const { return cannot_go_on_; }
 
+  // While the run lasts, to other loops: the norm of what this node contributes, to the senior
+  // worker; a warning for their users, to all.
+  void tell_contributed(Round, double norm);
+  void warn_all(const std::string& text);
   // From any thread, while the run lasts: an input of the node's source, users or disk
   // (core/input.h). Dropped before the node has started and after its end.
   void give(Input);
@@ -83,10 +110,14 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void break_connections();
   Time now() const { return loop_.now() - started_; }
   Counters counters() const;  // up to now, or to the end of the run
+  // Before run(): what an earlier process of this node has sent and computed counts, too, unless
+  // the run resumes a state, which has counts of its own, or begins anew.
+  void count_on(const Counters& before);
   // What the node does now, for whoever asks why nothing happens.
   struct Doing {
     std::string state;                          // meeting, computing, waiting, parting
-    std::string waits_for;                      // whom, and what
+    std::string waits_for;                      // what, while it waits
+    std::vector<Rank> awaited;                  // whom, while it meets or parts
     std::vector<std::pair<Rank, Time>> silent;  // members not heard for so long
   };
   Doing doing() const;
@@ -98,6 +129,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void cancel_timer(Rank, const CancelTimer&) override;
   void compute(Rank, ComputeStep) override;
   void report(Rank, Report) override;
+  void summed(Rank, Rank senior, Round, const Evaluation&) override;
   void record(Rank, const Record&) override;
   void append(Rank, const Append&) override;
   void reply(Rank, const Reply&) override;
@@ -124,6 +156,18 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void deliver_step_when_due();
   void deliver_step();  // tells the node of the step that is done
   void score(Round, Snapshot);
+  // What loops say to each other.
+  template <MessageStruct M>
+  void tell(Rank, const M&);
+  template <MessageStruct M>
+  void tell_all(const M&);
+  void say_why_it_leaves();
+  Status take(Rank from, const Message&);
+  void take(Rank from, const ScoreSum::Total&);
+  void take(Rank from, const Contributed&);
+  void take(Rank from, const Warns&);
+  void take(Rank from, const Leaves&);
+  void take(Rank from, const Ends&);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
   // event_loop_state.cpp. Only from the loop itself, not while a link delivers messages: these
   // count as received already.
@@ -161,7 +205,11 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   };
   std::map<std::pair<std::uint32_t, TimerId>, Due> timers_;
   std::vector<std::pair<Round, Snapshot>> scorings_;  // pending, in order
-  bool stepping_ = false;                             // the learner computes
+  const std::function<std::uint64_t()> model_digest_;
+  std::map<Rank, std::uint64_t> ends_;
+  std::map<Rank, std::optional<Round>> scores_of_;  // told by other nodes: the newest
+  bool leaves_ = false;                             // this node itself has failed
+  bool stepping_ = false;                           // the learner computes
   Pace pace_;
   Timer step_timer_;           // until the finished step is due
   bool in_step_turn_ = false;  // the node is in the turn in which a step ends
@@ -175,7 +223,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   Round rounds_at_checkpoint_ = 0;
   std::optional<Timer> save_again_;  // a checkpoint that could not be written
   std::optional<Time> stopping_;     // at the latest
-  bool connected_ = false, running_ = false, finished_ = false, left_out_ = false;
+  bool met_ = false, connected_ = false, running_ = false, finished_ = false, left_out_ = false;
   bool cannot_go_on_ = false;
   bool must_resume_ = false;
   std::optional<Error> failure_;

@@ -19,7 +19,7 @@ class Alarm final : public Strategy {
  public:
   static constexpr TimerId kRings{1};
   explicit Alarm(Time at) : at_(at) {}
-  void on_start(Turn& turn) override { turn.set_timer(kRings, at_); }
+  void on_start(Turn& turn) override { turn.set_timer(*this, kRings, at_); }
   void on_timer(TimerId id, Turn& turn) override {
     EXPECT_EQ(id, kRings);
     turn.finish();
@@ -87,12 +87,12 @@ class TwoLoops {
    public:
     explicit Ends(const std::atomic<bool>* until) : until_(until) {}
     void on_start(Turn& turn) override {
-      if (until_) return turn.set_timer(TimerId{1}, 0s);
+      if (until_) return turn.set_timer(*this, TimerId{1}, 0s);
       turn.finish();
     }
     void on_timer(TimerId, Turn& turn) override {
       if (*until_ || turn.now() > 30s) return turn.finish();
-      turn.set_timer(TimerId{1}, turn.now() + 1ms);
+      turn.set_timer(*this, TimerId{1}, turn.now() + 1ms);
     }
     Round rounds_done() const override { return 1; }
     std::string waiting_for() const override { return "its checkpoint"; }

@@ -103,7 +103,9 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeader> bytes
         fmt::format("frame with a head of {} and a body of {} bytes; at most {} and {} "
                     "are allowed",
                     h.head_bytes, h.body_bytes, limits.head_bytes, limits.body_bytes));
-  if (h.type != FrameHeader::Type::message && h.body_bytes > 0)
+  const bool may_have_body =
+      h.type == FrameHeader::Type::message || h.type == FrameHeader::Type::hello;
+  if (!may_have_body && h.body_bytes > 0)
     return malformed("frame with a body that its type has not");
   return h;
 }

@@ -11,7 +11,14 @@ namespace {
 Refusal refusal_of(const Frame& frame, const Error& why, const Identity& me) {
   Refusal refusal{.reason = why.what};
   const auto hello = from_wire<Hello>(frame.head.view());
-  if (!hello || hello->job_hash == me.job_hash) return refusal;
+  if (!hello) return refusal;
+  if (hello->job_hash == me.job_hash) {
+    if (const SharedInput* const other = other_input(*hello, me)) {
+      refusal.key = other->part;
+      refusal.value = other->text;
+    }
+    return refusal;
+  }
   JobKey differs = first_difference(*hello, me);
   refusal.key = std::move(differs.name);
   refusal.value = std::move(differs.value);
@@ -29,8 +36,10 @@ Handshake::~Handshake() {
 void Handshake::start(std::unique_ptr<Stream> stream) {
   const auto self = shared_from_this();
   // Nothing but a hello comes here: no stranger makes us keep more.
-  connection_ =
-      Connection::make(std::move(stream), *this, {.head_bytes = kMaxHelloBytes, .body_bytes = 0});
+  const bool introduces = !host_.identity().words.empty();
+  connection_ = Connection::make(
+      std::move(stream), *this,
+      {.head_bytes = kMaxHelloBytes, .body_bytes = introduces ? kMaxIntroductionBytes : 0});
   const Time patience = dialled_ ? dialled_->patience : kTimeout;
   timeout_ = host_.loop().at(host_.loop().now() + patience, [this, patience] {
     if (const auto connection = connection_)
@@ -66,7 +75,12 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
     return connection.end(unavailable("this node was not sure to be in the run; it dials again"));
   }
   const auto hello = read_hello(frame, host_.identity());
-  if (!hello) return refuse(refusal_of(frame, hello.error(), host_.identity()));
+  if (!hello) {
+    const auto said = from_wire<Hello>(frame.head.view());
+    other_inputs_ = said && said->job_hash == host_.identity().job_hash &&
+                    other_input(*said, host_.identity()) != nullptr;
+    return refuse(refusal_of(frame, hello.error(), host_.identity()));
+  }
   const secure::Session* const proved = connection.stream().security();
   if (proved != nullptr && !proved->peer_is(hello->site))
     return refuse({.reason = fmt::format("it says that it is site {}, and its certificate is not",
@@ -75,7 +89,7 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
     return refuse({.reason = "another node of the job is at this address; see [[site]] address"});
   if (dialled_ && dialled_->relay) return take_relay_answer(*hello);
   if (!hello->relay_to.empty()) return relay(*hello);
-  if (auto refusal = accept_hello(*hello)) refuse(*std::move(refusal));
+  if (auto refusal = accept_hello(*hello, frame)) refuse(*std::move(refusal));
 }
 
 // This node is the relay.
@@ -102,13 +116,15 @@ void Handshake::pass_on() {
   host_.on_relayed(*this, connection->release(), *inner_ == host_.identity().self);
 }
 
-std::optional<Refusal> Handshake::accept_hello(const Hello& hello) {
+std::optional<Refusal> Handshake::accept_hello(const Hello& hello, const Frame& frame) {
   if (host_.must_ask(hello)) {
     asked_ = hello;
     if (!dialled_) out_ = hello_frame(host_.identity(), hello.stream, {}, {});
     connection_->wake();
     return std::nullopt;
   }
+  auto said = read_introductions(frame, hello, host_.identity());
+  if (!said) return Refusal{.reason = said.error().what};
   if (auto refusal = host_.accepts(hello, !dialled_)) return refusal;
   Link& link = host_.link(hello.rank);  // accepts() may have replaced it
   if (const Status good = link.check_hello(hello); !good)
@@ -124,6 +140,7 @@ std::optional<Refusal> Handshake::accept_hello(const Hello& hello) {
     return Refusal{.reason = attached.error().what};
   connection_.reset();
   timeout_ = {};
+  host_.on_introduced(*std::move(said));
   host_.on_handshake_done(*this, hello.rank, hello.stream);
   return std::nullopt;
 }

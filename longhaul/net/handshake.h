@@ -35,6 +35,8 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     // The peer's run may go on without this process. Its hello may be old: this node says hello,
     // too, and the peer, if it lives, refuses it and says whether it may rejoin.
     virtual bool must_ask(const Hello&) = 0;
+    // What the sender of an accepted hello says of itself, and of others.
+    virtual void on_introduced(Words) = 0;
     // The peer did not refuse: this process is in its run after all, and need not ask again.
     virtual void on_known(const Hello&) = 0;
     // May this node relay for the sender of that hello? Nothing: it may.
@@ -54,6 +56,8 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   void start(std::unique_ptr<Stream>);
   const std::optional<Dialled>& dialled() const { return dialled_; }
   // This node has refused the peer for the moment only.
+  // The peer is of this job, and has other files than this node where all need the same.
+  bool has_other_inputs() const { return other_inputs_; }
   bool refused_for_now() const { return refused_ && refused_->kind != RefusalKind::final; }
 
  private:
@@ -62,7 +66,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   void on_written(Connection&, const Frame&) override;
   void on_end(Connection&, const Error&) override;
   void refuse(Refusal);
-  std::optional<Refusal> accept_hello(const Hello&);
+  std::optional<Refusal> accept_hello(const Hello&, const Frame&);
   void relay(const Hello&);
   void take_relay_answer(const Hello&);
   void pass_on();
@@ -71,7 +75,8 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   Host& host_;
   std::shared_ptr<Connection> connection_;  // empty: over
   std::optional<Frame> out_;
-  std::optional<Hello> asked_;          // of a peer that was asked, see must_ask()
+  std::optional<Hello> asked_;  // of a peer that was asked, see must_ask()
+  bool other_inputs_ = false;
   std::optional<Refusal> refused_;      // by this node
   std::optional<RefusalKind> by_peer_;  // this node, by the peer
   std::optional<Rank> inner_;           // who dials, of the two that a relay has brought together

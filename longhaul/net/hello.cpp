@@ -39,11 +39,20 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
               .members = me.members_before,
               .elapsed_ns = me.running && me.elapsed ? std::uint64_t(me.elapsed().count()) : 0,
               .keys = {},
+              .inputs = {},
               .have = std::move(have)};
   if (relay_to) hello.relay_to.push_back(*relay_to);
   for (const JobKey& key : me.keys)
     if (hello.keys.size() < Hello::kMaxKeys) hello.keys.push_back(digest_of(key));
+  for (const SharedInput& input : me.inputs)
+    hello.inputs.push_back({digest_of(JobKey{input.part, ""}), input.digest});
   Frame frame{.header = {}, .head = Payload(share(to_wire(hello))), .body = {}};
+  if (stream == 0 && !relay_to && !me.words.empty()) {
+    Introductions said;
+    for (const auto& [rank, words] : me.words)
+      if (rank == me.self || me.running) said.all.push_back({rank, words});
+    frame.body = Payload(share(to_wire(said)));
+  }
   frame.header.type = FrameHeader::Type::hello;
   frame.header.machine = kMagic;
   frame.header.kind = kVersion;
@@ -94,7 +103,30 @@ Result<Hello> read_hello(const Frame& frame, const Identity& me) {
         fmt::format("it says that it is node {} of site {}, as this one is; start "
                     "each site once",
                     member.rank_in_site, member.site));
+  if (const SharedInput* const other = other_input(*hello, me))
+    return malformed(fmt::format("site {} has another {} (here: {}); give both sites the same",
+                                 member.site, other->part, other->text));
   return hello;
+}
+
+const SharedInput* other_input(const Hello& hello, const Identity& me) {
+  for (const SharedInput& mine : me.inputs)
+    for (const InputDigest& theirs : hello.inputs)
+      if (theirs.part == digest_of(JobKey{mine.part, ""}) && theirs.digest != mine.digest)
+        return &mine;
+  return nullptr;
+}
+
+Result<Words> read_introductions(const Frame& frame, const Hello& hello, const Identity& me) {
+  Words words;
+  if (me.words.empty() || hello.stream != 0) return words;
+  auto said = from_wire<Introductions>(frame.body.view());
+  if (!said) return malformed("its introduction " + said.error().what);
+  for (Introduction& one : said->all)
+    if (one.rank == hello.rank || (hello.running && one.rank < me.members->size()))
+      words[one.rank] = std::move(one.words);
+  if (!words.contains(hello.rank)) return malformed("it does not say what data it has");
+  return words;
 }
 
 JobKey first_difference(const Hello& hello, const Identity& me) {
@@ -118,6 +150,10 @@ Refusal parse_refusal(const Frame& frame) {
 
 std::string text_of(const Refusal& refusal, const Identity& me) {
   if (refusal.key.empty()) return refusal.reason;
+  for (const SharedInput& mine : me.inputs)
+    if (mine.part == refusal.key)
+      return fmt::format("{} is another here ({}) than there ({}); give both sites the same",
+                         mine.part, mine.text.substr(0, kMaxKeyText), refusal.value);
   const auto mine = std::find_if(me.keys.begin(), me.keys.end(),
                                  [&](const JobKey& key) { return key.name == refusal.key; });
   return fmt::format(

@@ -4,6 +4,7 @@
 // The header of a hello holds what all releases must agree on: kMagic in `machine`, kVersion in
 // `kind`. A node that rejects a hello sends a refusal with the reason and closes; both print it.
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,21 @@ struct JobKey {
 };
 std::uint32_t digest_of(const JobKey&);
 
+// What a node has read and all that have it must have alike: the start values of the model, say.
+struct SharedInput {
+  std::string part, text;  // "[data] path", "300 samples, digest 1f2e..."
+  std::uint64_t digest = 0;
+};
+struct InputDigest {
+  std::uint32_t part = 0;  // digest of its name
+  std::uint64_t digest = 0;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(part);
+    LONGHAUL_FIELD(digest);
+  }
+};
+
 // The largest hello: a stranger can make a node keep no more.
 inline constexpr std::uint32_t kMaxHelloBytes = 8192;
 
@@ -48,6 +64,7 @@ struct Hello {
   std::uint32_t members = 0;        // nodes of the job when it was taken; 0: no checkpoint
   std::uint64_t elapsed_ns = 0;     // since its run began, by its clock; 0: it has not
   std::vector<std::uint32_t> keys;  // digests of the job's keys, see digest_of
+  std::vector<InputDigest> inputs;  // of those that this node has
   std::vector<Acknowledged> have;   // received from the addressee
   // To a relay (relay.h): the node that it wants to reach. The relay's answer: who of the two is
   // to dial the other. Else empty.
@@ -68,10 +85,33 @@ struct Hello {
     LONGHAUL_FIELD(members);
     visit(Field{.name = "elapsed_ns", .max = 1e18}, self.elapsed_ns);
     LONGHAUL_FIELD(keys, .max = kMaxKeys);
+    LONGHAUL_FIELD(inputs, .max = 64);
     LONGHAUL_FIELD(have, .max = Service::kClasses);
     LONGHAUL_FIELD(relay_to, .max = 1);
   }
 };
+
+// What nodes say of themselves before the run, in the body of the hellos of stream 0: what they
+// hold, say. A node passes on what it has heard of others once its run has begun: one that comes
+// back needs that of nodes which are lost.
+inline constexpr std::uint32_t kMaxIntroductionBytes = 1 << 20;  // of all together
+struct Introduction {
+  Rank rank = 0;
+  std::vector<std::uint8_t> words;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(rank);
+    LONGHAUL_FIELD(words, .max = kMaxIntroductionBytes);
+  }
+};
+struct Introductions {
+  std::vector<Introduction> all;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(all, .max = 4096);
+  }
+};
+using Words = std::map<Rank, std::vector<std::uint8_t>>;  // by who has said them
 
 enum class RefusalKind : std::uint8_t {
   final,   // asking again is useless
@@ -83,7 +123,8 @@ enum class RefusalKind : std::uint8_t {
 struct Refusal {
   std::string reason;
   RefusalKind kind = RefusalKind::final;
-  std::string key = {}, value = {};  // of another job: the first key that differs, as it is here
+  // Of another job, or another input: the first key or part that differs, as it is here.
+  std::string key = {}, value = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(reason, .max = 1024);
@@ -103,7 +144,11 @@ struct Identity {
   bool running = false;                        // as in Hello
   std::uint32_t live = 0, members_before = 0;  // as Hello's live and members
   std::vector<JobKey> keys = {};               // by name
-  std::function<Time()> elapsed = {};          // since the run began; asked while it is running
+  std::vector<SharedInput> inputs = {};
+  std::function<Time()> elapsed = {};  // since the run began; asked while it is running
+  // Introductions: this node's own, and what it has heard. Empty: nodes of this job have nothing to
+  // say.
+  Words words = {};
 };
 
 Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,
@@ -114,11 +159,16 @@ inline Frame refusal_frame(std::string reason) {
 }
 
 // The hello in a frame, or the reason to refuse its sender: not a longhaul node, another release,
-// another job, not a member, a false name, or this node itself. The text goes to both sides and
-// contains nothing that the sender wrote.
+// another job, not a member, a false name, this node itself, or an input that differs. The text
+// goes to both sides and contains nothing that the sender wrote.
 Result<Hello> read_hello(const Frame&, const Identity&);
+// The introductions beside a hello. Error: there are none though nodes of this job have something
+// to say, or they cannot be read.
+Result<Words> read_introductions(const Frame&, const Hello&, const Identity&);
 // Of a hello of another job: the first of this node's keys that differs; "" if none is known to.
 JobKey first_difference(const Hello&, const Identity&);
+// The first of this node's inputs that the sender of a hello has otherwise; null: none.
+const SharedInput* other_input(const Hello&, const Identity&);
 // The peer's reason, printable; any bytes give some text.
 Refusal parse_refusal(const Frame&);
 inline std::string read_refusal(const Frame& frame) { return parse_refusal(frame).reason; }

@@ -40,6 +40,37 @@ TEST(Hello, AnotherJobIsRefusedWithBothHashes) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+TEST(Hello, AnotherSharedInputIsRefusedAndNamedAtBothEnds) {
+  Identity mine = identity(0), theirs = identity(1);
+  mine.inputs = {{"[model] path", "m.pt, digest 1", 1}, {"[data] path", "d.csv, digest 2", 2}};
+  theirs.inputs = mine.inputs;
+  EXPECT_EQ(why(hello_frame(theirs, 0, {}, {}), mine), "");
+  theirs.inputs[1] = {"[data] path", "d.csv, digest 3", 3};
+  const Frame frame = hello_frame(theirs, 0, {}, {});
+  EXPECT_EQ(why(frame, mine),
+            "site rome has another [data] path (here: d.csv, digest 2); give both sites the same");
+  const Refusal refusal = parse_refusal(refusal_frame(
+      {.reason = "other inputs", .key = mine.inputs[1].part, .value = mine.inputs[1].text}));
+  EXPECT_EQ(text_of(refusal, theirs),
+            "[data] path is another here (d.csv, digest 3) than there (d.csv, digest 2); give both "
+            "sites the same");
+}
+
+TEST(Hello, WhatANodeSaysOfItsDataComesWithTheHello) {
+  Identity mine = identity(0), theirs = identity(1);
+  mine.words[0] = {1};
+  theirs.words[1] = {7, 8};
+  const Frame frame = hello_frame(theirs, 0, {}, {});
+  const auto hello = read_hello(frame, mine);
+  ASSERT_TRUE(hello);
+  const auto said = read_introductions(frame, *hello, mine);
+  ASSERT_TRUE(said) << said.error().what;
+  EXPECT_EQ(*said, (Words{{1, {7, 8}}}));
+  theirs.words = {{2, {9}}};  // of another node, before the run: nobody has told it
+  const Frame false_one = hello_frame(theirs, 0, {}, {});
+  EXPECT_FALSE(read_introductions(false_one, *read_hello(false_one, mine), mine));
+}
+
 TEST(Hello, OfAnotherJobTheFirstKeyThatDiffersIsNamedWithBothValues) {
   Identity mine = identity(0), theirs = identity(1);
   theirs.job_hash = 0xdef;

@@ -99,6 +99,7 @@ class Link final : public Connection::Owner {
 
   // No more messages follow; everything has arrived once settled() is true on either side.
   void say_bye();
+  bool idle() const { return outbox_.idle(); }  // the peer has all that was sent
   bool settled() const { return peer_done_ || dropped_ || (outbox_.idle() && bye_written_); }
   bool peer_is_done() const { return peer_done_; }
 

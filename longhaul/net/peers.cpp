@@ -31,7 +31,9 @@ Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
                 .incarnation = place_.me().incarnation,
                 .process = config_.process,
                 .members = place_.members.get(),
-                .keys = std::move(config_.job_keys)},
+                .keys = std::move(config_.job_keys),
+                .inputs = std::move(config_.inputs),
+                .words = std::move(config_.words)},
       events_(events),
       datagrams_(loop, place_.self, static_cast<Datagrams::Events&>(*this),
                  config_.credentials != nullptr),
@@ -135,6 +137,9 @@ void Peers::on_rejected(const Error& why) {
                   (others > 0 ? fmt::format(" ({} others before)", others) : ""));
 }
 
+// What is known already stands: nobody can change it for another.
+void Peers::on_introduced(Words said) { identity_.words.merge(said); }
+
 void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t stream) {
   last_errors_.erase(peer);
   refused_.erase(peer);
@@ -191,9 +196,13 @@ bool Peers::on_datagrams_blocked(Rank peer, std::vector<Frame> queued) {
 void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind> refused,
                                 const Error& why) {
   const auto dialled = handshake.dialled();
-  const bool for_now = handshake.refused_for_now();
+  const bool for_now = handshake.refused_for_now(), differs = handshake.has_other_inputs();
   handshakes_.erase(handshake.shared_from_this());
   if (!dialled && refused == RefusalKind::rejoin && !open_) return events_.on_left_out(why);
+  if (differs && !open_) {  // it is to hear this node's reason, too
+    probe_ = loop_.at(loop_.now() + kProbeAfter, [this, why] { events_.on_refused(why); });
+    return;
+  }
   if (!dialled) return for_now ? void() : on_rejected(why);
   last_errors_[dialled->peer] = why.what;
   if (dialled->relay) {
@@ -319,12 +328,11 @@ Error Peers::missing() const {
                                  seconds(config_.connect_timeout), text));
 }
 
-std::string Peers::awaited() const {
-  std::string text;
+std::vector<Rank> Peers::awaited() const {
+  std::vector<Rank> awaited;
   for (const auto& [peer, link] : links_)
-    if (shutting_down_ ? !link->settled() : !open_ && !here(peer))
-      text += (text.empty() ? "" : ", ") + name(peer);
-  return text;
+    if (shutting_down_ ? !link->settled() : !open_ && !here(peer)) awaited.push_back(peer);
+  return awaited;
 }
 
 std::vector<std::pair<Rank, Time>> Peers::quiet() const {

@@ -30,11 +30,13 @@ namespace longhaul::net {
 
 struct PeersConfig {
   std::uint64_t job_hash = 0;
-  std::uint64_t process = 0;          // a random number that tells processes of a node apart
-  std::vector<Address> addresses;     // by rank
-  std::optional<Address> bind = {};   // where this node listens, if not at its address
-  std::vector<JobKey> job_keys = {};  // what job_hash is of, by name; for refusals
-  int listening = -1;                 // a socket that this node inherited for its address
+  std::uint64_t process = 0;             // a random number that tells processes of a node apart
+  std::vector<Address> addresses;        // by rank
+  std::optional<Address> bind = {};      // where this node listens, if not at its address
+  std::vector<JobKey> job_keys = {};     // what job_hash is of, by name; for refusals
+  std::vector<SharedInput> inputs = {};  // what this node has read, for the others to compare
+  Words words = {};    // introductions (hello.h): this node's, and others' it knows
+  int listening = -1;  // a socket that this node inherited for its address
   // By rank: the node is behind NAT or a firewall, nodes of other sites cannot dial it. Empty:
   // none.
   std::vector<bool> dials_out = {};
@@ -104,6 +106,8 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void offer(std::uint64_t newest, std::uint32_t live, std::uint32_t members);
   // How to tell peers, from open() on, for how long this node's run has been going on.
   void tell_time(std::function<Time()> elapsed) { identity_.elapsed = std::move(elapsed); }
+  // What all have said of themselves, this node included; after connect_all().
+  const Words& words() const { return identity_.words; }
   // All resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);
   // The checkpoint that the run resumes from, by what all have offered; 0: none, it begins. It is
@@ -128,11 +132,16 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
     links_.at(send.to)->send(send.message, send.service);
   }
   // Peers that this node waits for: to be connected, before open(); to part, after shut_down() has
-  // begun. "rank 1 (lima), rank 2 (oslo)"
-  std::string awaited() const;
+  // begun.
+  std::vector<Rank> awaited() const;
   // Those that were not heard for three heartbeats, since when; of the run's members alone.
   std::vector<std::pair<Rank, Time>> quiet() const;
   // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
+  bool idle() const {  // the others have all that was sent
+    return std::ranges::all_of(links_, [](const auto& entry) {
+      return !entry.second->connected() || entry.second->idle();
+    });
+  }
   void shut_down(Time within);
   std::size_t handshakes() const { return handshakes_.size(); }  // that have not ended
   const Datagrams::Figures& datagrams() const { return datagrams_.figures(); }
@@ -146,6 +155,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   Link& link(Rank rank) override { return *links_.at(rank); }
   std::optional<Refusal> accepts(const Hello&, bool incoming) override;
   bool must_ask(const Hello&) override;
+  void on_introduced(Words) override;
   void on_known(const Hello& hello) override { known_[hello.rank] = hello.process; }
   std::optional<Refusal> refuses_relay(const Hello&) override;
   void on_relay_wanted(Handshake&, const Hello&, std::shared_ptr<Connection>) override;

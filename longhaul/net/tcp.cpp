@@ -237,6 +237,11 @@ Status open_acceptor(tcp::acceptor& acceptor, const Address& address) {
     return no_way(address, "cannot listen",
                   "another process has this port; end it, or give "
                   "this site another port in [[site]] address");
+  if (error.value() == EADDRNOTAVAIL)
+    return no_way(address, "cannot listen",
+                  "this machine has no such address; [[site]] bind says where it listens instead, "
+                  "as bind = \"0.0.0.0:" +
+                      std::to_string(address.port) + "\" at all it has");
   if (error) return no_way(address, "cannot listen", error.message());
   return Ok{};
 }

@@ -165,6 +165,15 @@ TEST(Tcp, APortInUseSaysSo) {
   EXPECT_NE(again.error().what.find("another process"), std::string::npos) << again.error().what;
 }
 
+TEST(Tcp, AnAddressOfAnotherMachineIsSaidToNeedABind) {
+  Loop loop;
+  const auto listener = listen(loop, {"192.0.2.1", 7000}, [](auto) {});  // of no machine: RFC 5737
+  ASSERT_FALSE(listener);
+  EXPECT_EQ(listener.error().what,
+            "192.0.2.1:7000: cannot listen: this machine has no such address; [[site]] bind says "
+            "where it listens instead, as bind = \"0.0.0.0:7000\" at all it has");
+}
+
 std::string failure(const Address& address, Time within) {
   Loop loop;
   std::string why;
