@@ -122,8 +122,8 @@ def cell(options, kind, overlay, mbps):
         summary = json.loads((folder / "summary.json").read_text())
         events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         one[which] = {key: summary.get(key) for key in
-                      ("stop_reason", "failure", "participation", "samples", "rounds", "live",
-                       "final_accuracy", "time_s", "real_s")}
+                      ("stop_reason", "failure", "participation_of_live", "samples", "rounds",
+                       "live", "final_accuracy", "time_s", "real_s")}
         one[which] |= {"code": done.returncode, "fall": falls(events),
                        "rejoins": rejoins(events, blows)}
     path.write_text(json.dumps(one, indent=1) + "\n")
@@ -141,7 +141,7 @@ def row(one):
     accuracy = [f"{100 * of['final_accuracy']:.1f}" if of["final_accuracy"] is not None else "-"
                 for of in (storm, calm)]
     return (f"| {one['kind']} | {one['overlay']} | {one['mbps']} | {ended} "
-            f"| {100 * storm['participation']:.1f} % | {rejoin} "
+            f"| {100 * storm['participation_of_live']:.1f} % | {rejoin} "
             f"| {8 * MODEL_BYTES / one['mbps'] / 1e6:.2f} | {share} "
             f"| {accuracy[0]} ({accuracy[1]}) % "
             f"| {100 * storm['fall']:.1f} ({100 * calm['fall']:.1f}) |")

@@ -168,7 +168,7 @@ def cell(options, kind, mbps):
 
 def row(one):
     summary, taken = one["summary"], one["rejoins"]
-    share = summary.get("participation")
+    share = summary.get("participation_of_live")
     accuracy = summary.get("final_accuracy")
     samples = summary.get("samples") or {}
     counts = [samples.get(key) for key in ("used", "lost", "unused")]

@@ -81,7 +81,7 @@
       target: s.time_to_target_s,
       time: run.time_s,
       rounds: s.rounds ?? run.round,
-      bytes: s.wan_bytes ?? last(run.scores.wan_bytes),
+      bytes: s.wan_bytes ?? run.wan_bytes,
       computing: s.compute_utilisation,
       score: (isAccuracy(run) ? s.final_accuracy : s.bits_per_byte) ?? last(run.scores.score),
       ended: s.stop_reason ?? 'under way',
@@ -577,6 +577,17 @@
         Object.entries(s.waiting_s || {})
             .map(([k, v]) => ['for the ' + k.replaceAll('_', ' '), v, seconds(v)]),
         'This strategy records none.');
+    drawBars(
+        'site-scores',
+        (s.site_scores || []).map((one) => [
+          one.site, one.accuracy,
+          (100 * one.accuracy).toFixed(2) + ' %, loss ' + one.loss.toFixed(4) + ', ' + one.samples +
+              ' samples'
+        ]),
+        'All sites score the same test set.');
+    const warnings = $('warnings');
+    warnings.replaceChildren(...(s.warnings || []).map((text) => element('p', text)));
+    if (!warnings.childElementCount) warnings.append(element('p', 'None.'));
   }
 
   function fillDifferences(id, keys) {

@@ -229,29 +229,34 @@ class Adviser {
         computed = trial.summary.samples.computed;
         trial.to_target = trial.summary.time_to_target_s;
         trial.limit_s = limit_s;
-        trial.score = score_at(runs[i].folder, limit_s, trial.summary);
+        note_score(runs[i].folder, trial);
       }
       trials.push_back(std::move(trial));
     }
     return trials;
   }
 
-  // Of the newest model scored by then. Of one whose first score is later, less than that score.
-  static double score_at(const std::string& folder, double limit_s, const run::Summary& summary) {
-    report::RunReader reader(folder);
+  // Of the newest model scored by its limit. Of one whose first score is later, less than that
+  // score; of one that was never scored on the way, the score at its end.
+  static void note_score(const std::string& folder, Trial& trial) {
+    const run::Summary& summary = trial.summary;
     const bool bits = summary.target_bits_per_byte.has_value();
-    double score = bits ? -1e3 : 0;
-    if (!reader.refresh()) return score;
-    bool first = true;
-    for (const report::ScorePoint& point : reader.scores()) {
-      if (!point.score) continue;
-      const double value = bits ? -*point.score : *point.score;
-      const double late = std::max(1.0, point.time_s / limit_s);
-      if (first || late <= 1) score = bits ? value * late : value / late;
-      if (late > 1) break;
-      first = false;
-    }
-    return score;
+    trial.score = bits ? -1e3 : 0;
+    trial.scored = false;
+    report::RunReader reader(folder);
+    if (reader.refresh())
+      for (const report::ScorePoint& point : reader.scores()) {
+        if (!point.score) continue;
+        const double value = bits ? -*point.score : *point.score;
+        const double late = std::max(1.0, point.time_s / trial.limit_s);
+        if (!trial.scored || late <= 1) trial.score = bits ? value * late : value / late;
+        trial.scored = true;
+        if (late > 1) break;
+      }
+    const auto at_end = bits ? summary.bits_per_byte() : summary.final_accuracy;
+    if (trial.scored || !at_end) return;
+    trial.score = bits ? -*at_end : *at_end;
+    trial.scored = true;
   }
 
   // The winner with other seeds: a range.

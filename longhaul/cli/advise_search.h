@@ -25,6 +25,7 @@ struct Trial {
   std::string why = {};
   std::optional<double> to_target;  // s
   double score = 0;                 // at the limit; more is better
+  bool scored = false;              // else `score` is less than any
   double limit_s = 0;
   run::Summary summary = {};
 };

@@ -20,6 +20,7 @@ std::string advised_target(const run::Summary& s) {
 }
 
 std::string advised_score(const Trial& trial) {
+  if (!trial.scored) return "not scored";
   if (trial.summary.target_bits_per_byte) return fmt::format("{:.4f} bits per byte", -trial.score);
   return fmt::format("{:.2f} %", 100 * trial.score);
 }
@@ -96,9 +97,9 @@ std::string usual_choices(const Advice& advice) {
   for (const std::string_view sync : kUsual) {
     const Trial* trial = best_of(advice, sync);
     if (!trial || trial->candidate.sync == best.candidate.sync) continue;
+    const bool tells = !is_too_short(*trial) && (trial->scored || trial->to_target);
     text += fmt::format("  {}: {}{}{}\n", trial->candidate.label, outcome(*trial),
-                        is_too_short(*trial) ? "" : "; ",
-                        is_too_short(*trial) ? "" : reason(*trial, best));
+                        tells ? "; " : "", tells ? reason(*trial, best) : "");
   }
   if (text.empty()) return "";
   return "\nThe usual choices, one seed each (whether one ties: longhaul compare --seeds 3)\n" +
@@ -144,7 +145,8 @@ nlohmann::ordered_json trial_json(const Trial& trial) {
                                  {"ran", trial.ran},
                                  {"time_to_target_s", run::or_null(trial.to_target)},
                                  {"limit_s", trial.limit_s},
-                                 {"score", trial.score}};
+                                 {"score", nullptr}};
+  if (trial.scored) json["score"] = trial.score;
   if (trial.ran) {
     json["wan_bytes"] = trial.summary.wan_bytes;
     json["compute_utilisation"] = trial.summary.compute_utilisation;

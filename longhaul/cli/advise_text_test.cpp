@@ -1,6 +1,7 @@
 #include "longhaul/cli/advise_text.h"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 namespace longhaul::cli {
 namespace {
@@ -15,6 +16,7 @@ Trial advised_trial(const std::string& sync, std::uint64_t rounds, double score)
   trial.candidate.sync = sync;
   trial.ran = true;
   trial.score = score;
+  trial.scored = true;
   trial.limit_s = 4.2;
   trial.summary.target_accuracy = 0.9;
   trial.summary.rounds = rounds;
@@ -55,6 +57,15 @@ TEST(AdviceText, ATrialShorterThanTheFirstExchangeHasNoScore) {
   EXPECT_THAT(text, HasSubstr("\nThe usual choices, one seed each (whether one ties: "));
   EXPECT_THAT(text, HasSubstr("  diloco-ring: its first exchange takes longer than its trial of "
                               "4.2 s\n"));
+}
+
+TEST(AdviceText, WhatWasNeverScoredHasNoScoreAndNoCause) {
+  Advice advice = advice_of({advised_trial("fedavg", 7, 0.5), advised_trial("bsp", 1, 0)});
+  advice.search.ranking[1].scored = false;
+  EXPECT_THAT(advice_text(advice, ""), HasSubstr("  bsp-ring: not scored after 4.2 s, 0 B between "
+                                                 "sites\n"));
+  EXPECT_TRUE(to_json(advice)["ranking"][1]["score"].is_null());
+  EXPECT_EQ(to_json(advice)["ranking"][0]["score"], 0.5);
 }
 
 TEST(AdviceText, BeforeAnythingWasTrainedTheFastestAreNamed) {

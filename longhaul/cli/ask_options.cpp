@@ -9,6 +9,7 @@
 #include "longhaul/run/focus/answers.h"
 #include "longhaul/run/focus/api.h"
 #include "longhaul/run/focus/serve.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/nodes.h"
 
 namespace longhaul::cli {
@@ -24,27 +25,29 @@ void add_ask_options(CLI::App& sub, AskOptions& options) {
 
 namespace {
 
-// Addresses to try in order. Errors: no such site; none serves (unavailable).
-Result<std::vector<std::string>> addresses_to_ask(const AskOptions& options,
-                                                  const std::string& file, const run::Job& job) {
+// Sites to try in order. Errors: no such site; none serves (unavailable).
+Result<std::vector<AskedSite>> sites_to_ask(const AskOptions& options, const std::string& file,
+                                            const run::Job& job) {
   if (!options.address.empty()) {
     if (const Status good = run::check_api_address(options.address); !good)
       return invalid("--address: " + good.error().what);
-    return std::vector{options.address};
+    return std::vector{AskedSite{options.address, ""}};
   }
   const std::string folder = options.out.empty() ? "runs/" + job.job.name : options.out;
   const Members members = job.members();
   if (!options.site.empty()) {
     const auto rank = run::find_node(job, options.site);
     if (!rank) return rank.error();
-    auto address = run::api_address(run::node_folder(folder, members[*rank]));
+    const std::string own = run::node_folder(folder, members[*rank]);
+    auto address = run::api_address(own);
     if (!address) return address.error();
-    return std::vector{*std::move(address)};
+    return std::vector{AskedSite{*std::move(address), own}};
   }
-  std::vector<std::string> all;
-  for (const Member& member : members)
-    if (auto address = run::api_address(run::node_folder(folder, member)))
-      all.push_back(*std::move(address));
+  std::vector<AskedSite> all;
+  for (const Member& member : members) {
+    const std::string own = run::node_folder(folder, member);
+    if (auto address = run::api_address(own)) all.push_back({*std::move(address), own});
+  }
   if (all.empty())
     return unavailable(
         fmt::format("{}: no site serves there; start longhaul serve {}, or say --out or --address",
@@ -54,7 +57,7 @@ Result<std::vector<std::string>> addresses_to_ask(const AskOptions& options,
 
 // Sets the exit code where the answer is the last one, and returns false then.
 bool print_answer(const std::string& line, bool as_json, int& code) {
-  const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
+  const auto json = run::parse_json<nlohmann::ordered_json>(line);
   if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string()) {
     fmt::print(stderr, "longhaul: an answer that cannot be read\n");
     code = kFailed;
@@ -74,22 +77,23 @@ bool print_answer(const std::string& line, bool as_json, int& code) {
 }  // namespace
 
 int ask_sites(const AskOptions& at, const std::string& file, const run::Job& job, bool as_json,
-              const std::function<Status(const std::string&, const OnLine&)>& ask) {
-  const auto addresses = addresses_to_ask(at, file, job);
-  if (!addresses) {
-    const int bad = print_error(addresses.error());
-    return addresses.error().kind == Error::Kind::unavailable ? kFailed : bad;
+              const std::function<Status(const AskedSite&, const OnLine&)>& ask) {
+  const auto sites = sites_to_ask(at, file, job);
+  if (!sites) {
+    const int bad = print_error(sites.error());
+    return sites.error().kind == Error::Kind::unavailable ? kFailed : bad;
   }
   Status asked = Ok{};
-  for (const std::string& address : *addresses) {
+  for (const AskedSite& site : *sites) {
     int code = -1;  // nothing has come
     bool goes_on = true;
-    asked = ask(address, [&](const std::string& line) {
+    asked = ask(site, [&](const std::string& line) {
       code = kFailed;  // unless the last answer comes
       return goes_on = print_answer(line, as_json, code);
     });
     if (code >= 0) {
-      if (goes_on && asked) asked = unavailable(address + ": the site ended before its answer did");
+      if (goes_on && asked)
+        asked = unavailable(site.address + ": the site ended before its answer did");
       if (!asked) (void)print_error(asked.error());
       return code;
     }

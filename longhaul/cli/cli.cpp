@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "longhaul/base/printable.h"
 #include "longhaul/base/settings.h"
 #include "longhaul/cli/output.h"
 
@@ -21,10 +22,11 @@ namespace {
 std::string suggest_subcommand(const CLI::App& app, int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
   std::vector<std::string> known;
-  for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name() == argv[1]) return "";
+    if (!sub->get_group().empty()) known.push_back(sub->get_name());  // those for users
+  }
   std::vector<std::string_view> names(known.begin(), known.end());
-  for (std::string_view name : names)
-    if (name == argv[1]) return "";
   return fmt::format("{}: unknown subcommand{}", argv[1], suggestion(argv[1], names));
 }
 
@@ -64,6 +66,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_lab(app, code);
   add_doctor(app, code);
   add_evaluate(app, code);
+  add_predict(app, code);
   add_export(app, code);
   add_compare(app, code);
   add_report(app, code);
@@ -75,6 +78,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_query(app, code);
   add_model(app, code);
   add_sample(app, code);
+  add_try_model(app, code);
   add_keys(app, code);
   add_perf(app, code);
   add_replay(app, code);
@@ -82,14 +86,14 @@ int parse_and_run(int argc, const char* const* argv) {
   add_explain(app, code);
   add_version(app, code);
   if (const std::string unknown = suggest_subcommand(app, argc, argv); !unknown.empty()) {
-    fmt::print(stderr, "longhaul: {}\n", unknown);
+    fmt::print(stderr, "longhaul: {}\n", printable(unknown));
     return kBadUsage;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "longhaul: {}{}; see longhaul {}--help\n", error.what(),
+    fmt::print(stderr, "longhaul: {}{}; see longhaul {}--help\n", printable(error.what()),
                suggest_option(app, argc, argv),
                argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : "");
     return kBadUsage;

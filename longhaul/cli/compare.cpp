@@ -41,7 +41,9 @@ struct ComparedRun {
 };
 
 bool is_over(const Summary& s) {
-  return s.stop_reason != run::StopReason::interrupted && s.stop_reason != run::StopReason::failed;
+  return s.stop_reason < run::StopReason::interrupted ||
+         s.stop_reason == run::StopReason::diverged ||
+         s.stop_reason == run::StopReason::participation;
 }
 
 // What is in the folders already: results of finished runs of these jobs, budgets included.

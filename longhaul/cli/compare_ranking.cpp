@@ -1,11 +1,8 @@
 #include "longhaul/cli/compare_ranking.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,10 +15,7 @@ namespace {
 
 using report::Difference;
 using report::Spread;
-using report::spread_of;
 using Summaries = std::vector<run::Summary>;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<double> values_of(const Summaries& runs,
                               const std::function<std::optional<double>(const run::Summary&)>& of) {
@@ -31,16 +25,19 @@ std::vector<double> values_of(const Summaries& runs,
   return values;
 }
 
-std::optional<double> score_of(const run::Summary& s) {
-  if (s.bits_per_byte()) return s.bits_per_byte();
-  return s.final_accuracy && (*s.final_accuracy > 0 || !s.final_loss) ? s.final_accuracy
-                                                                      : s.final_loss;
+report::Outcome outcome_of(const run::Summary& s) {
+  report::Outcome outcome{.diverged = s.stop_reason == run::StopReason::diverged,
+                          .target_s = s.time_to_target_s,
+                          .time_s = s.time_s,
+                          .wan_bytes = double(s.wan_bytes)};
+  outcome.set_score(s.bits_per_byte(), s.final_accuracy, s.final_loss);
+  return outcome;
 }
 
-bool is_diverged(const run::Summary& s) { return s.stop_reason == run::StopReason::diverged; }
-
-bool diverged(const RankedGroup& group) {
-  return std::any_of(group.runs.begin(), group.runs.end(), is_diverged);
+std::vector<report::Outcome> outcomes_of(const RankedGroup& group) {
+  std::vector<report::Outcome> outcomes;
+  for (const run::Summary& s : group.runs) outcomes.push_back(outcome_of(s));
+  return outcomes;
 }
 
 void fill(RankedGroup& group, const run::CostTable& prices) {
@@ -49,21 +46,7 @@ void fill(RankedGroup& group, const run::CostTable& prices) {
     return report::median(
         values_of(runs, [&](const run::Summary& s) { return std::optional<double>(of(s)); }));
   };
-  const auto times = values_of(runs, [](const run::Summary& s) { return s.time_to_target_s; });
-  group.reached = times.size();
-  // A run that does not get there takes longer than any that does.
-  if (2 * times.size() > runs.size()) {
-    group.target = spread_of(times);
-    std::vector<double> all = times;
-    all.resize(runs.size(), kNever);
-    group.target->median = report::median(all);
-  }
-  group.time = *spread_of(values_of(runs, [](const auto& s) { return std::optional(s.time_s); }));
-  group.score = spread_of(values_of(runs, score_of));
-  const run::Summary& first = runs.front();
-  group.lower_is_better =
-      first.bits_per_byte() || !(first.final_accuracy && *first.final_accuracy > 0);
-  group.wan_bytes = middle([](const run::Summary& s) { return double(s.wan_bytes); });
+  static_cast<report::Standing&>(group) = report::standing_of(outcomes_of(group));
   group.computing = middle([](const run::Summary& s) { return s.compute_utilisation; });
   group.rounds = middle([](const run::Summary& s) { return double(s.rounds); });
   group.real_s = middle([](const run::Summary& s) { return s.real_s; });
@@ -73,35 +56,10 @@ void fill(RankedGroup& group, const run::CostTable& prices) {
     });
 }
 
-// Smaller is better. One order with report/verdict.cpp: time to the target, or else the score; then
-// bytes between sites; then the name.
-auto order_of(const RankedGroup& g) {
-  const bool any_target = g.runs.front().has_target();
-  const int standing = diverged(g) ? 2 : any_target && !g.target ? 1 : 0;
-  const double time = g.target ? g.target->median : 0;
-  double score = g.score ? g.score->median : g.time.median;
-  if (g.score && !g.lower_is_better) score = -score;
-  if (g.target) score = 0;
-  return std::tuple(standing, time, score, g.wan_bytes, g.label);
-}
-
-// What decides between a group and the first, of one seed; less is better.
-double deciding_value(const run::Summary& s, const RankedGroup& first) {
-  if (is_diverged(s)) return std::numeric_limits<double>::quiet_NaN();
-  if (!first.target && !first.score) return s.time_s;
-  const std::optional<double> value = first.target ? s.time_to_target_s : score_of(s);
-  if (!value || !std::isfinite(*value)) return kNever;
-  return first.target || first.lower_is_better ? *value : -*value;
-}
-
 void fill_differences(std::vector<RankedGroup>& groups) {
-  std::vector<std::vector<double>> values;
-  for (const RankedGroup& group : groups) {
-    values.emplace_back();
-    for (const run::Summary& s : group.runs)
-      values.back().push_back(deciding_value(s, groups.front()));
-  }
-  const std::vector<Difference> all = report::differences_from_first(values);
+  std::vector<std::vector<report::Outcome>> outcomes;
+  for (const RankedGroup& group : groups) outcomes.push_back(outcomes_of(group));
+  const std::vector<Difference> all = report::differences_from_first(outcomes, groups.front());
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].from_first = all[i];
 }
 
@@ -123,8 +81,8 @@ std::string time_text(const Spread& time, bool several) {
 
 std::string time_cell(const RankedGroup& g) {
   const bool several = g.runs.size() > 1;
-  if (diverged(g)) return "diverged";
-  if (!g.runs.front().has_target()) return time_text(g.time, several);
+  if (g.diverged) return "diverged";
+  if (!g.runs.front().has_target()) return time_text(*g.time, several);
   if (!g.target)
     return several && g.reached > 0 ? fmt::format("reached by {} of {}", g.reached, g.runs.size())
                                     : "not reached";
@@ -134,7 +92,7 @@ std::string time_cell(const RankedGroup& g) {
 }
 
 std::string score_text(const RankedGroup& g) {
-  if (!g.score) return "-";
+  if (!g.score) return "not scored";
   return g.lower_is_better ? fmt::format("{:.4f}", g.score->median)
                            : percent_or_dash(g.score->median, 2);
 }
@@ -158,17 +116,17 @@ std::string seeds_text(std::size_t seeds) {
 }
 
 bool got_there(const RankedGroup& g) {
-  return !diverged(g) && (g.target || !g.runs.front().has_target());
+  return !g.diverged && (g.target || !g.runs.front().has_target());
 }
 
 // By the median: "97 % in 27.0 s with 23.76 MB between sites", "98.12 %".
 std::string result_text(const RankedGroup& g) {
-  if (diverged(g)) return "diverged";
+  if (g.diverged) return "diverged";
   if (g.target)
     return fmt::format("{} in {} with {} between sites", target_text(g.runs.front()),
                        run::duration_text(g.target->median), run::bytes_text(g.wan_bytes));
   if (g.runs.front().has_target()) return time_cell(g);
-  return g.score ? score_text(g) : run::duration_text(g.time.median);
+  return g.score ? score_text(g) : run::duration_text(g.time->median);
 }
 
 std::string tied_names(const std::vector<RankedGroup>& groups) {
@@ -212,7 +170,7 @@ std::string first_text(const std::vector<RankedGroup>& groups) {
     return fmt::format("{} is first ({}); next is {} ({}){}", first.label, result_text(first),
                        second.label, result_text(second), of);
   const std::string text = fmt::format("{} is first: {}; ", first.label, result_text(first));
-  if (diverged(second)) return text + "all others diverged";
+  if (second.diverged) return text + "all others diverged";
   if (!second.target) return text + "no other reached it" + of;
   return text + fmt::format("{:.2f} times sooner than {} ({}){}",
                             second.target->median / std::max(first.target->median, 1e-9),
@@ -238,14 +196,14 @@ std::vector<RankedGroup> ranked(const std::vector<std::pair<std::string, run::Su
   std::map<std::string, std::size_t> index;
   for (const auto& [label, summary] : runs) {
     const auto [at, fresh] = index.emplace(label, groups.size());
-    if (fresh) groups.push_back({.label = label});
+    if (fresh) groups.emplace_back().label = label;
     groups[at->second].runs.push_back(summary);
   }
   for (RankedGroup& group : groups) fill(group, prices);
   std::stable_sort(groups.begin(), groups.end(), [](const RankedGroup& a, const RankedGroup& b) {
-    return order_of(a) < order_of(b);
+    return report::is_ahead(a, a.label, b, b.label);
   });
-  fill_differences(groups);
+  if (!groups.empty()) fill_differences(groups);
   return groups;
 }
 

@@ -19,19 +19,13 @@
 namespace longhaul::cli {
 
 // The finished runs of one combination.
-struct RankedGroup {
+struct RankedGroup : report::Standing {
   std::string label;
   std::vector<run::Summary> runs = {};
-  // What follows from them:
-  std::size_t reached = 0;  // runs that reached the target
-  // Time to target of those, s; absent: the group does not reach it.
-  std::optional<report::Spread> target = {};
-  report::Spread time = {};                  // of the whole run, s
-  std::optional<report::Spread> score = {};  // accuracy, or bits per byte, or loss
-  bool lower_is_better = false;              // of the score
-  double wan_bytes = 0, computing = 0, rounds = 0, real_s = 0;  // medians
-  std::optional<double> cost = {};                              // median; absent without prices
-  report::Difference from_first = report::Difference::clear;    // of the groups it is ranked with
+  // What follows from them, beside the standing:
+  double computing = 0, rounds = 0, real_s = 0;               // medians
+  std::optional<double> cost = {};                            // median; absent without prices
+  report::Difference from_first = report::Difference::clear;  // of the groups it is ranked with
 };
 
 // Groups the runs by label and orders the groups, the best first.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/compare_emit.h"
+#include "longhaul/report/seed_groups.h"
 
 namespace longhaul::cli {
 namespace {
@@ -65,6 +66,48 @@ TEST(CompareRanking, MedianTimeToTargetThenScore) {
   EXPECT_THAT(text, HasSubstr("  40.0 s (35.0 s to 60.0 s)  "));
   EXPECT_THAT(text, HasSubstr("near (2 seeds)  "));
   EXPECT_THAT(text, HasSubstr("  96.00 % (96.00 to 96.00)  ")) << "its place is by the score";
+}
+
+// As a report reads the same runs; the newest score on the way is not that of the final model.
+std::vector<nlohmann::ordered_json> as_reported(const Runs& runs, double newest) {
+  std::vector<nlohmann::ordered_json> all;
+  for (const auto& [label, summary] : runs) {
+    all.push_back({{"label", label},
+                   {"score_unit", "accuracy"},
+                   {"settings", {{"[sync] kind", label}, {"[job] seed", all.size()}}},
+                   {"scores", {{"score", {newest}}}},
+                   {"summary", to_json(summary)}});
+    newest = 1 - newest;
+  }
+  return all;
+}
+
+TEST(CompareRanking, AReportOrdersTheSameRunsAlike) {
+  Runs by_score, by_loss, by_time, diverged;
+  add_seeds(by_score, "b", {{}, {}}, 0.6);
+  add_seeds(by_score, "a", {{}, {}}, 0.5);
+  add_seeds(by_loss, "b", {{}, {}}, 0);
+  add_seeds(by_loss, "a", {{}, {}}, 0);
+  by_loss[2].second.final_loss = by_loss[3].second.final_loss = 0.5;
+  add_seeds(by_time, "b", {20, 30, {}});
+  add_seeds(by_time, "a", {40, {}, 45});
+  add_seeds(diverged, "a", {{}, {}}, 0.9);
+  add_seeds(diverged, "b", {{}, {}}, 0.1);
+  diverged[0].second.stop_reason = run::StopReason::diverged;
+  for (const auto& [runs, first] : {std::pair(by_score, "b"), std::pair(by_loss, "a"),
+                                    std::pair(by_time, "b"), std::pair(diverged, "b")}) {
+    const auto groups = ranked(runs, {});
+    const auto reported = as_reported(runs, 0.9);
+    const auto others = report::seed_groups(reported);
+    ASSERT_EQ(others.size(), groups.size());
+    EXPECT_EQ(groups[0].label, first);
+    const auto differences = report::group_differences(others);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      EXPECT_EQ(reported[std::size_t(others[i].runs[0] - reported.data())]["label"],
+                groups[i].label);
+      EXPECT_EQ(differences[i], groups[i].from_first);
+    }
+  }
 }
 
 TEST(CompareRanking, RangesThatOverlapAreATie) {

@@ -150,6 +150,11 @@ void print_partition(const run::PartitionTable& table) {
     rows.push_back(std::move(row));
   }
   fmt::print("\nSamples per label and site\n{}", text_table(head, rows));
+  if (!table.absent.empty())
+    fmt::print(
+        "Files of {} are not here: they are counted at their sites, and plans take {} samples "
+        "each.\n",
+        fmt::join(table.absent, ", "), table.absent_samples);
 }
 
 // Of the model's layers; with --mbytes of one layer of so much, whatever the model.

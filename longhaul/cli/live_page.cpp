@@ -60,14 +60,13 @@ std::string prometheus_text(const nlohmann::ordered_json& run) {
     return summary.is_object() && summary.contains(key) ? nlohmann::ordered_json(summary[key])
                                                         : nlohmann::ordered_json(nullptr);
   };
-  auto bytes = figure("wan_bytes");
-  if (bytes.is_null()) bytes = last_of(run, "wan_bytes");
   return gauge("round", "Newest round with an event.", name, run["round"]) +
          gauge("time_seconds", "Virtual time, or over sockets real time.", name, run["time_s"]) +
          gauge("loss", "Of the newest score.", name, last_of(run, "loss")) +
          gauge("score", "Accuracy, or bits per byte, of the newest score.", name,
                last_of(run, "score")) +
-         gauge("wan_bytes", "Sent between sites.", name, bytes) +
+         gauge("wan_bytes", "Sent between sites; of a site's folder, by that site.", name,
+               run["wan_bytes"]) +
          gauge("compute_utilisation", "Of a finished run.", name, figure("compute_utilisation")) +
          gauge("finished", "1 when the run has ended.", name, summary.is_object() ? 1 : 0);
 }
@@ -216,6 +215,7 @@ LivePage::LivePage(std::string folder, bool with_plan, std::vector<std::string> 
         response.status = 403;
         return httplib::Server::HandlerResponse::Handled;
       });
+  state.server.set_payload_max_length(0);    // it is only read
   state.server.set_keep_alive_max_count(1);  // an open connection holds a thread
   state.server.Get("/", [&state](const httplib::Request&, httplib::Response& response) {
     state.page(response);

@@ -7,12 +7,13 @@
 #include "longhaul/cli/run_options.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/focus/api.h"
+#include "longhaul/run/focus/api_token.h"
 
 namespace longhaul::cli {
 namespace {
 
 struct ModelArgs {
-  std::string job, file;
+  std::string job, file, token;
   AskOptions at;
   std::vector<std::string> sets;
   focus::GivenModel model;
@@ -24,6 +25,8 @@ int give_model(ModelArgs& args) {
   const auto job = run::load_job(args.job, {args.sets, ""});
   if (!job) return print_error(job.error());
   if (!job->focus) return print_error(invalid(args.job + ": has no [focus]: nothing is indexed"));
+  if (!args.at.address.empty() && args.token.empty())
+    return print_error(invalid("--address: expected --token beside it, api.token of that site"));
   const auto bytes = run::read_file(args.file);
   if (!bytes) return print_error(invalid("--file: " + bytes.error().what));
   if (bytes->size() > focus::GivenModel::kMostFile)
@@ -33,8 +36,11 @@ int give_model(ModelArgs& args) {
   args.model.seconds = args.ms / 1000;
   const double patience_s = 2 * job->focus->answer_timeout_s + 10;
   return ask_sites(args.at, args.job, *job, args.json,
-                   [&](const std::string& address, const OnLine& on_line) {
-                     return run::give_site(address, args.model, patience_s, on_line);
+                   [&](const AskedSite& site, const OnLine& on_line) -> Status {
+                     const auto token = run::read_token(
+                         args.token.empty() ? run::token_file(site.folder) : args.token);
+                     if (!token) return token.error();
+                     return run::give_site(site.address, *token, args.model, patience_s, on_line);
                    });
 }
 
@@ -68,6 +74,9 @@ void add_model(CLI::App& app, int& code) {
       ->check(CLI::Range(0.0, 1e6))
       ->type_name("X");
   add_ask_options(*sub, args->at);
+  sub->add_option("--token", args->token,
+                  "file with the token of the site (default: api.token in its folder)")
+      ->type_name("FILE");
   sub->add_flag("--json", args->json, "prints each answer as one line of JSON");
   add_set_option(*sub, args->sets);
   sub->footer(

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/base/printable.h"
 #include "longhaul/cli/cli.h"
 #include "longhaul/run/progress.h"
 
@@ -19,7 +20,7 @@ std::string percent(const std::optional<double>& share) {
 }  // namespace
 
 int print_error(const Error& error) {
-  fmt::print(stderr, "longhaul: {}\n", error.what);
+  fmt::print(stderr, "longhaul: {}\n", printable(error.what));
   return error.kind == Error::Kind::timed_out ? kFailed : kBadUsage;
 }
 
@@ -61,6 +62,7 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
   if (s.final_accuracy)
     fmt::print("  accuracy {}, loss {:.4f}{}\n", percent(s.final_accuracy), *s.final_loss,
                s.model_is_best ? ": of the last model" : "");
+  fmt::print("{}", site_scores_text(s));
   if (s.bits_per_byte()) fmt::print("  {:.4f} bits per byte\n", *s.bits_per_byte());
   if (s.final_loss && !s.best)
     fmt::print("  scored at the end alone; [report] every_rounds says how often on the way\n");
@@ -74,7 +76,8 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
     fmt::print("  model.pt is the best one scored, of round {}: loss {:.4f}, accuracy {}\n",
                s.best->round, s.best->loss, percent(s.best->accuracy));
   if (s.participation.changes > 0 || s.participation_share() < 1)
-    fmt::print("  participation {}; {} of {} workers live\n", percent(s.participation_share()),
+    fmt::print("  participation {} of all workers, {} of the live ones; {} of {} live\n",
+               percent(s.participation_share()), percent(s.participation_of_live()),
                s.participation.live, s.participation.members);
   fmt::print("  {} in {} messages between sites, compute utilisation {}\n",
              run::bytes_text(double(s.wan_bytes)), s.wan_messages, percent(s.compute_utilisation));
@@ -83,7 +86,21 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
   fmt::print("  {} of real time; written to {}\n", run::duration_text(s.real_s), folder);
   fmt::print("{}", pace_text(s));
   if (s.lab) fmt::print("  {}\n", lab_text(*s.lab));
-  if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", s.failure);
+  print_trouble(s);
+}
+
+void print_trouble(const run::Summary& s) {
+  for (const std::string& warning : s.warnings)
+    fmt::print(stderr, "WARNING: {}\n", printable(warning));
+  if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", printable(s.failure));
+}
+
+std::string site_scores_text(const run::Summary& s) {
+  std::string text;
+  for (const run::SiteScore& one : s.site_scores)
+    text += fmt::format("    {}: accuracy {}, loss {:.4f} on its {} samples\n", one.site,
+                        percent(one.accuracy), one.loss, one.samples);
+  return text;
 }
 
 std::string samples_text(const SampleCounts& samples) {

@@ -28,6 +28,10 @@ std::string pace_text(const run::Summary&);
 // What became of the samples, in one line.
 // "1 run", "3 runs".
 std::string count_text(std::size_t count, std::string_view noun);
+// Warnings and the failure of a run, to standard error.
+void print_trouble(const run::Summary&);
+// A line a site, where sites have test samples of their own.
+std::string site_scores_text(const run::Summary&);
 std::string samples_text(const SampleCounts&);
 // Waiting times and staleness; "" if nothing was recorded.
 std::string statistics_text(const run::RunStatistics&, std::uint64_t workers);

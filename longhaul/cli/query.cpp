@@ -26,8 +26,8 @@ int query(const QueryArgs& args) {
     return print_error(invalid("--from: expected a time not after --to"));
   const double patience_s = args.request.follow ? 0 : 2 * job->focus->answer_timeout_s + 10;
   return ask_sites(args.at, args.job, *job, args.json,
-                   [&](const std::string& address, const OnLine& on_line) {
-                     return run::ask_site(address, args.request, patience_s, on_line);
+                   [&](const AskedSite& site, const OnLine& on_line) {
+                     return run::ask_site(site.address, args.request, patience_s, on_line);
                    });
 }
 

@@ -47,6 +47,12 @@ int fail_serving(const Error& error) {
   return error.kind == Error::Kind::invalid_argument ? kBadUsage : kFailed;
 }
 
+// "": unknown.
+std::string own_program() {
+  std::error_code none;
+  return std::filesystem::read_symlink("/proc/self/exe", none).string();
+}
+
 int serve_one(const ServeArgs& args, const run::Job& job) {
   const auto rank = run::find_node(job, args.site);
   if (!rank) return print_error(rank.error());
@@ -59,6 +65,7 @@ int serve_one(const ServeArgs& args, const run::Job& job) {
                             .folder = run::node_folder(folder_of(args, job), job.members()[*rank]),
                             .force = args.force,
                             .rejoin = args.rejoin,
+                            .program = own_program(),
                             .security = args.security,
                             .port = args.port};
   if (!args.quiet)
@@ -76,14 +83,10 @@ int serve_one(const ServeArgs& args, const run::Job& job) {
 
 // Every site a process of this machine.
 int serve_all(const ServeArgs& args, const run::Job& job) {
-  std::error_code code;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
-  run::NodeCommand command{program.string(),
-                           "serve",
-                           {args.job, "--out", folder_of(args, job)},
-                           {},
-                           args.security.insecure};
+  const std::string program = own_program();
+  if (program.empty()) return print_error(unavailable("/proc/self/exe: cannot be read"));
+  run::NodeCommand command{
+      program, "serve", {args.job, "--out", folder_of(args, job)}, {}, args.security.insecure};
   const auto add = [&](std::initializer_list<std::string> words) {
     command.arguments.insert(command.arguments.end(), words);
   };

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/base/printable.h"
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
@@ -63,6 +64,7 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
              run::duration_text(s.time_s), run::to_string(s.stop_reason),
              run::bytes_text(double(s.wan_bytes)));
   if (s.final_accuracy) fmt::print("  accuracy {:.2f} %\n", 100 * *s.final_accuracy);
+  fmt::print("{}", site_scores_text(s));
   if (!s.params_hash.empty()) fmt::print("  params_hash {}\n", s.params_hash);
   fmt::print("{}  written to {}\n", pace_text(s), folder);
 }
@@ -96,11 +98,12 @@ int site(const SiteArgs& args) {
              .security = args.security,
              .record = common.record});
   if (!summary) return print_error(summary.error());
+  std::error_code code;
   if (args.common.json)
     fmt::print("{}\n", to_json(*summary).dump(2));
-  else
+  else if (std::filesystem::exists(folder, code))  // not of one that could not begin
     print_summary(*summary, run::node_name(me), folder);
-  if (!summary->failure.empty()) fmt::print(stderr, "longhaul: {}\n", summary->failure);
+  print_trouble(*summary);
   if (is_interrupted(*summary)) print_resume_hint();
   return exit_code(*summary, args.common.require_target);
 }

@@ -50,6 +50,8 @@ json joined_summary(const std::vector<json>& summaries) {
           all[key] = one[key];
       }
     for (const char* key : {"time_s", "real_s", "rounds"}) take_larger(all, one, key);
+    for (const char* key : {"participation", "participation_of_live"})  // the senior worker's
+      if (is_number(one, key) && is_number(all, key) && one[key] < all[key]) all[key] = one[key];
     // Whoever had the models scored knew it first.
     const char* const kReached = "time_to_target_s";
     if (is_number(one, kReached) && (!is_number(all, kReached) || one[kReached] < all[kReached]))

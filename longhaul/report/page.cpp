@@ -1,5 +1,6 @@
 #include "longhaul/report/page.h"
 
+#include "longhaul/base/xml_text.h"
 #include "longhaul/report/verdict.h"
 
 namespace longhaul::report {
@@ -27,21 +28,6 @@ void put(std::string& page, std::string_view mark, std::string_view text) {
 
 }  // namespace
 
-std::string html_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '<')
-      escaped += "&lt;";
-    else if (c == '>')
-      escaped += "&gt;";
-    else if (c == '&')
-      escaped += "&amp;";
-    else
-      escaped += std::uint8_t(c) < 0x20 || c == 0x7f ? ' ' : c;
-  }
-  return escaped;
-}
-
 nlohmann::ordered_json page_data(std::vector<nlohmann::ordered_json> runs) {
   nlohmann::ordered_json data;
   sort_runs(runs);
@@ -62,7 +48,7 @@ Result<std::string> page_html(const std::string& title, const nlohmann::ordered_
         "this program was built without the chart library of its pages: run scripts/fetch-web and "
         "build again");
   std::string page(web_file("page.html"));
-  for (int i = 0; i < 2; ++i) put(page, "<!--title-->", html_text(title));  // title and heading
+  for (int i = 0; i < 2; ++i) put(page, "<!--title-->", xml_text(title));  // title and heading
   put(page, "/*charts.css*/", web_file("uPlot.min.css"));
   put(page, "/*page.css*/", web_file("page.css"));
   put(page, "/*live*/", live ? "true" : "false");

@@ -28,7 +28,4 @@ nlohmann::ordered_json page_data(std::vector<nlohmann::ordered_json> runs);
 Result<std::string> page_html(const std::string& title, const nlohmann::ordered_json& data,
                               bool live);
 
-// Text for an element of HTML or SVG: escaped, control characters replaced by blanks.
-std::string html_text(std::string_view);
-
 }  // namespace longhaul::report

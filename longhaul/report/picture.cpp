@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/base/xml_text.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/verdict.h"
 
@@ -145,8 +146,8 @@ class Picture {
   }
 
   void write(double x, double y, const char* style, const std::string& words) {
-    text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style,
-                         html_text(words));
+    text_ +=
+        fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, xml_text(words));
   }
   void line(double x, double y, double to_x, double to_y, const char* style) {
     text_ += fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" fill=\"none\" {}/>\n", x, y,

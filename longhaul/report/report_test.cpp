@@ -119,6 +119,27 @@ TEST_F(RunReaderTest, WaitsBySiteAndCauseAreSharesOfItsNodes) {
   EXPECT_EQ(waits[1]["shares"][0], 1000);
 }
 
+TEST_F(RunReaderTest, AWaitThatStandsForSeveralLastsAsLongAsTheyDid) {
+  put("metrics.jsonl", R"({"time_s":8,"site":"b","round":4,"kind":"wait_s","values":{"value":1},)"
+                       R"("stands_for":4})"
+                       "\n");
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  const auto lane = reader.data()["waits"][0];
+  double waited = 0;
+  for (const auto& share : lane["shares"]) waited += share.get<double>() / 1000;
+  EXPECT_NEAR(waited * lane["bin_s"].get<double>(), 4, 0.1) << lane.dump();
+}
+
+TEST_F(RunReaderTest, WhatIsNestedTooDeepIsPassedOver) {
+  const std::string deep(100'000, '['), end(100'000, ']');
+  put("metrics.jsonl", "{\"kind\":\"score\",\"values\":" + deep + end + "}\n" + score(1, 1, 0.5));
+  put("summary.json", "{\"time_s\":4,\"samples\":" + deep + end + "}");
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.data()["time_s"], 4);
+}
+
 TEST_F(RunReaderTest, LongCurvesAreThinnedAndKeepTheirEnds) {
   std::string text;
   const int count = 3 * int(RunReader::kMaxScores);
@@ -145,6 +166,26 @@ TEST_F(RunReaderTest, NodesOfALaunchUntilTheirMetricsAreMerged) {
   put("metrics.jsonl", score(1, 1, 0.5) + score(3, 2, 0.6));
   ASSERT_TRUE(reader.refresh());
   EXPECT_EQ(reader.scores().size(), 2u);
+}
+
+TEST_F(RunReaderTest, BytesOfARunUnderWayAreThoseOfItsNodesStatuses) {
+  for (const char* node : {"/a", "/b"}) std::filesystem::create_directories(folder_ + node);
+  put("a/status.json", R"({"site":"a","wan_bytes":300,"time_s":4})");
+  put("b/status.json", R"({"site":"b","wan_bytes":500,"time_s":4})");
+  put("a/metrics.jsonl", score(1, 1, 0.5));
+  RunReader reader(folder_);
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.data()["wan_bytes"], 800);
+  EXPECT_EQ(reader.data()["scores"]["wan_bytes"][0], 200) << "at 1 s of 4";
+  const auto version = reader.version();
+  put("b/status.json", R"({"site":"b","wan_bytes":700,"time_s":5})");
+  ASSERT_TRUE(reader.refresh());
+  EXPECT_EQ(reader.data()["wan_bytes"], 1000);
+  EXPECT_GT(reader.version(), version);
+  RunReader one(folder_ + "/a", {folder_ + "/a"});
+  put("a/job.toml", "");
+  ASSERT_TRUE(one.refresh());
+  EXPECT_EQ(one.data()["wan_bytes"], 300) << "of a site, what it has sent";
 }
 
 TEST_F(RunReaderTest, ActivityOfNodesIsJoined) {

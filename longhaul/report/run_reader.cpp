@@ -10,6 +10,7 @@
 #include "longhaul/report/activity.h"
 #include "longhaul/report/joined_summary.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/job/parts.h"
 
 namespace longhaul::report {
@@ -34,7 +35,7 @@ std::string text_in(const json& object, const char* key) {
 std::optional<json> json_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::nullopt;
-  json value = json::parse(in, nullptr, false);
+  json value = run::parse_json(in);
   if (!value.is_object()) return std::nullopt;
   return value;
 }
@@ -84,9 +85,24 @@ void RunReader::read_job() {
       if (!key.local) settings_[fmt::format("[{}] {}", table.name, key.key)] = key.value;
 }
 
-void RunReader::read_status() {
+// While there is no summary, these say what has been sent.
+void RunReader::read_statuses() {
   if (node_.empty() && nodes_of_.empty()) node_ = site_of_folder(folder_);
+  if (!summary_.is_null()) return;
+  const double before = status_bytes_;
+  status_bytes_ = 0;
+  std::vector<std::string> folders = node_folders();
+  if (nodes_of_.empty()) folders.push_back(folder_);
+  for (const std::string& folder : folders) {
+    const auto status = json_file(folder + "/status.json");
+    if (!status) continue;
+    status_bytes_ += number_in(*status, "wan_bytes").value_or(0);
+    status_time_s_ = std::max(status_time_s_, number_in(*status, "time_s").value_or(0));
+  }
+  if (status_bytes_ != before) ++version_;
 }
+
+double RunReader::sent() const { return number_in(summary_, "wan_bytes").value_or(status_bytes_); }
 
 // The folders in which nodes of the run may write.
 std::vector<std::string> RunReader::node_folders() const {
@@ -173,11 +189,12 @@ void RunReader::find_streams() {
 void RunReader::start_again() {
   for (Stream& stream : streams_) stream.read = 0;
   scores_.clear();
+  scored_.clear();
   waits_.clear();
   kinds_.clear();
   keep_every_ = 1;
   offered_ = 0;
-  time_s_ = round_ = 0;
+  time_s_ = round_ = status_bytes_ = status_time_s_ = 0;
   summary_ = activity_ = nullptr;
   activities_.clear();
   ++version_;
@@ -194,7 +211,7 @@ bool RunReader::read_lines(Stream& stream) {
   in.seekg(std::streamoff(stream.read));
   for (std::string line; std::getline(in, line) && !in.eof();) {
     stream.read += line.size() + 1;
-    const json event = json::parse(line, nullptr, false);
+    const json event = run::parse_json(line);
     if (event.is_object()) add_event(event);
   }
   return true;
@@ -205,7 +222,6 @@ Status RunReader::refresh() {
   if (!fs::exists(job_folder() + "/job.toml", code))
     return unavailable(fmt::format("{}: not the folder of a run: it has no job.toml", folder_));
   if (!job_read_) read_job();
-  read_status();
   find_streams();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (read_lines(streams_[i])) continue;
@@ -213,6 +229,7 @@ Status RunReader::refresh() {
     i = std::size_t(-1);
   }
   read_summary();
+  read_statuses();
   read_activity();
   return Ok{};
 }
@@ -221,6 +238,11 @@ void RunReader::add_score(const json& event, const json& values) {
   ScorePoint point;
   point.time_s = number_in(event, "time_s").value_or(0);
   point.round = number_in(event, "round").value_or(0);
+  // All nodes write it, each in its own file.
+  const double rank = number_in(event, "rank").value_or(0);
+  const auto before = scored_.find(rank);
+  if (before != scored_.end() && point.round <= before->second) return;
+  if (before != scored_.end() || scored_.size() < kMaxLanes) scored_[rank] = point.round;
   point.loss = number_in(values, "loss");
   point.score = number_in(values, data_ == "text" ? "bits_per_byte" : "accuracy");
   point.wan_bytes = number_in(values, "wan_bytes");
@@ -249,14 +271,15 @@ void RunReader::add_event(const json& event) {
   if (!cause || !value || *value <= 0) return;
   const Lane lane{site, *cause};
   if (!waits_.contains(lane) && waits_.size() >= kMaxLanes) return;
-  waits_[lane].add(time - *value, time);
+  // Of a long run one of several waits is there (run/metrics.h): it lasts as long as all of them.
+  const double waits = std::max(1.0, number_in(event, "stands_for").value_or(1));
+  waits_[lane].add(std::max(0.0, time - waits * *value), time);
 }
 
 double RunReader::bytes_at(const ScorePoint& point) const {
   if (point.wan_bytes) return *point.wan_bytes;
-  const double all = number_in(summary_, "wan_bytes").value_or(0);
-  const double end = number_in(summary_, "time_s").value_or(time_s_);
-  return end > 0 ? all * point.time_s / end : 0;  // as if sent evenly
+  const double end = number_in(summary_, "time_s").value_or(std::max(time_s_, status_time_s_));
+  return end > 0 ? sent() * point.time_s / end : 0;  // as if sent evenly
 }
 
 ordered_json RunReader::score_json() const {
@@ -334,6 +357,7 @@ ordered_json RunReader::data() const {
       {"of_site", told_by()},
       {"time_s", number_in(summary_, "time_s").value_or(time_s_)},
       {"round", round_},
+      {"wan_bytes", sent()},
       {"max_rounds", max_rounds_ < 0x1p53 ? ordered_json(max_rounds_) : ordered_json(nullptr)},
       {"sites", sites_},
       {"scores", score_json()},

@@ -64,7 +64,8 @@ class RunReader {
   void read_job();
   std::vector<std::string> node_folders() const;
   std::string told_by() const;
-  void read_status();
+  void read_statuses();
+  double sent() const;
   void read_summary();
   void read_activity();
   std::string clock() const;
@@ -80,6 +81,7 @@ class RunReader {
   std::string folder_;
   std::vector<std::string> nodes_of_;  // folders
   std::vector<Stream> streams_;
+  std::map<double, double> scored_;  // by rank of who had them scored: the newest round
   std::vector<ScorePoint> scores_;
   std::size_t keep_every_ = 1, offered_ = 0;
   std::map<Lane, TimeBins> waits_;
@@ -91,6 +93,8 @@ class RunReader {
   std::vector<std::string> sites_;
   std::map<std::string, double> nodes_;  // of a site
   double samples_per_round_ = 0, max_rounds_ = 0;
+  // By status.json, of the nodes whose folders these are: bytes sent to other sites, and when.
+  double status_bytes_ = 0, status_time_s_ = 0;
   std::string node_;  // whose folder this is, by its status.json; see site_of_folder()
   std::string name_, sync_, overlay_, transfer_, codec_, outer_, data_;
   std::optional<double> target_;

@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr const char* kSeed = "[job] seed";
 
 bool is_accuracy(const ordered_json& run) { return run.value("score_unit", "") == "accuracy"; }
@@ -45,45 +44,16 @@ std::string label_of(const SeedGroup& group) {
   return all ? first : parts_text(*group.runs.front());
 }
 
+std::vector<Outcome> outcomes_of(const SeedGroup& group) {
+  std::vector<Outcome> outcomes;
+  for (const ordered_json* run : group.runs) outcomes.push_back(outcome_of(*run));
+  return outcomes;
+}
+
 void fill_group(SeedGroup& group) {
-  std::vector<double> times, scores, bytes;
-  for (const ordered_json* run : group.runs) {
-    if (const auto reached = figure(*run, "time_to_target_s")) times.push_back(*reached);
-    if (const auto score = score_of(*run)) scores.push_back(*score);
-    bytes.push_back(figure(*run, "wan_bytes").value_or(0));
-    group.diverged |= is_diverged(*run);
-  }
+  static_cast<Standing&>(group) = standing_of(outcomes_of(group));
   group.label = label_of(group);
   group.real = is_real(*group.runs.front());
-  if (2 * times.size() > group.runs.size()) {
-    group.target = spread_of(times);
-    times.resize(group.runs.size(), kNever);
-    group.target->median = median(times);
-  }
-  if (!scores.empty()) group.score = median(scores);
-  group.wan_bytes = median(bytes);
-}
-
-// Smaller is better.
-auto order_of(const SeedGroup& g) {
-  const int standing = g.diverged ? 2 : g.target ? 0 : 1;
-  double score = g.score.value_or(kNever);
-  if (g.score && is_accuracy(*g.runs.front())) score = -score;
-  if (g.target) score = 0;
-  return std::tuple(g.real, standing, g.target ? g.target->median : 0, score, g.wan_bytes, g.label);
-}
-
-// What decides between a group and the first, a value for each seed; less is better.
-std::vector<double> deciding_values(const SeedGroup& group, const SeedGroup& first) {
-  std::vector<double> values;
-  for (const ordered_json* run : group.runs) {
-    if (first.target && !figure(*run, "time_s")) continue;  // under way
-    auto value = first.target ? figure(*run, "time_to_target_s") : score_of(*run);
-    if (value && !first.target && is_accuracy(*run)) value = -*value;
-    values.push_back(is_diverged(*run) ? std::numeric_limits<double>::quiet_NaN()
-                                       : value.value_or(kNever));
-  }
-  return values;
 }
 
 }  // namespace
@@ -98,10 +68,19 @@ std::optional<double> figure(const ordered_json& run, const char* key) {
 
 bool is_real(const ordered_json& run) { return run.value("clock", "") == "real"; }
 
-std::optional<double> score_of(const ordered_json& run) {
+Outcome outcome_of(const ordered_json& run) {
+  Outcome outcome{.diverged = is_diverged(run),
+                  .target_s = figure(run, "time_to_target_s"),
+                  .time_s = figure(run, "time_s"),
+                  .wan_bytes = figure(run, "wan_bytes").value_or(0)};
+  outcome.set_score(figure(run, "bits_per_byte"), figure(run, "final_accuracy"),
+                    figure(run, "final_loss"));
   const auto& scores = run.at("scores").at("score");
-  if (scores.empty() || !scores.back().is_number()) return std::nullopt;
-  return scores.back().get<double>();
+  if (!outcome.score && !scores.empty() && scores.back().is_number()) {
+    outcome.score = scores.back().get<double>();
+    outcome.lower_is_better = !is_accuracy(run);
+  }
+  return outcome;
 }
 
 std::vector<SeedGroup> seed_groups(const std::vector<ordered_json>& runs) {
@@ -121,15 +100,15 @@ std::vector<SeedGroup> seed_groups(const std::vector<ordered_json>& runs) {
   }
   for (SeedGroup& group : groups) fill_group(group);
   std::stable_sort(groups.begin(), groups.end(), [](const SeedGroup& a, const SeedGroup& b) {
-    return order_of(a) < order_of(b);
+    return a.real != b.real ? b.real : is_ahead(a, a.label, b, b.label);
   });
   return groups;
 }
 
 std::vector<Difference> group_differences(const std::vector<SeedGroup>& groups) {
-  std::vector<std::vector<double>> values;
-  for (const SeedGroup& group : groups) values.push_back(deciding_values(group, groups.front()));
-  return differences_from_first(values);
+  std::vector<std::vector<Outcome>> outcomes;
+  for (const SeedGroup& group : groups) outcomes.push_back(outcomes_of(group));
+  return differences_from_first(outcomes, groups.front());
 }
 
 }  // namespace longhaul::report

@@ -14,23 +14,18 @@ namespace longhaul::report {
 std::optional<double> figure(const nlohmann::ordered_json& run, const char* key);
 // Whether its times are of sockets.
 bool is_real(const nlohmann::ordered_json& run);
-// The newest.
-std::optional<double> score_of(const nlohmann::ordered_json& run);
+// Its score is the summary's, of the final model; without one, the newest on the way.
+Outcome outcome_of(const nlohmann::ordered_json& run);
 
-struct SeedGroup {
+struct SeedGroup : Standing {
   std::vector<const nlohmann::ordered_json*> runs = {};  // one at least
   std::string label = {};                                // "fedavg" of "fedavg/seed-7" and others
-  bool real = false, diverged = false;                   // one of them diverged
-  // Of those that reached the target, the median as if the others took longer than any; nullopt:
-  // not more than half of them did.
-  std::optional<Spread> target = {};
-  std::optional<double> score = {};  // median
-  double wan_bytes = 0;              // median
+  bool real = false;
   bool several() const { return runs.size() > 1; }
 };
 
-// Runs as RunReader::data() has them; they outlive the groups. The best first, in one order with
-// cli/compare_ranking.cpp; simulated ones before those over sockets, for their times say nothing of
+// Runs as RunReader::data() has them; they outlive the groups. The best first by is_ahead();
+// simulated ones before those over sockets, for their times say nothing of
 // each other. Without settings, or with a seed that its group has already, a run is a group by
 // itself.
 std::vector<SeedGroup> seed_groups(const std::vector<nlohmann::ordered_json>& runs);

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include <fmt/format.h>
 
 namespace longhaul::report {
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
@@ -38,6 +42,75 @@ std::vector<Difference> differences_from_first(const std::vector<std::vector<dou
     if (all[i] == Difference::tie || all[0] == Difference::clear) all[0] = all[i];
   }
   return all;
+}
+
+void Outcome::set_score(std::optional<double> bits_per_byte, std::optional<double> accuracy,
+                        std::optional<double> loss) {
+  const bool by_accuracy = !bits_per_byte && accuracy && (*accuracy > 0 || !loss);
+  score = bits_per_byte ? bits_per_byte : by_accuracy ? accuracy : loss;
+  lower_is_better = !by_accuracy;
+}
+
+Standing standing_of(const std::vector<Outcome>& runs) {
+  Standing standing;
+  std::vector<double> times, scores, ends, bytes;
+  for (const Outcome& run : runs) {
+    standing.diverged |= run.diverged;
+    if (run.target_s) times.push_back(*run.target_s);
+    if (run.score) scores.push_back(*run.score), standing.lower_is_better = run.lower_is_better;
+    if (run.time_s) ends.push_back(*run.time_s);
+    bytes.push_back(run.wan_bytes);
+  }
+  standing.reached = times.size();
+  // A run that does not get there takes longer than any that does.
+  if (2 * times.size() > runs.size()) {
+    standing.target = spread_of(times);
+    times.resize(runs.size(), kNever);
+    standing.target->median = median(times);
+  }
+  standing.score = spread_of(scores);
+  standing.time = spread_of(ends);
+  standing.wan_bytes = median(bytes);
+  return standing;
+}
+
+namespace {
+
+// Smaller is better.
+auto order_of(const Standing& s, const std::string& label) {
+  const int place = s.diverged ? 2 : s.target ? 0 : 1;
+  double score = s.score ? s.score->median : s.time ? s.time->median : kNever;
+  if (s.score && !s.lower_is_better) score = -score;
+  if (s.target) score = 0;
+  return std::tuple(place, s.target ? s.target->median : 0, score, s.wan_bytes, label);
+}
+
+// What decides between a combination and the first, of one seed; less is better.
+double deciding_value(const Outcome& run, const Standing& first) {
+  if (run.diverged) return std::numeric_limits<double>::quiet_NaN();
+  if (!first.target && !first.score) return run.time_s.value_or(kNever);
+  const std::optional<double> value = first.target ? run.target_s : run.score;
+  if (!value || !std::isfinite(*value)) return kNever;
+  return first.target || first.lower_is_better ? *value : -*value;
+}
+
+}  // namespace
+
+bool is_ahead(const Standing& a, const std::string& label_a, const Standing& b,
+              const std::string& label_b) {
+  return order_of(a, label_a) < order_of(b, label_b);
+}
+
+std::vector<Difference> differences_from_first(const std::vector<std::vector<Outcome>>& groups,
+                                               const Standing& first) {
+  std::vector<std::vector<double>> values;
+  for (const auto& runs : groups) {
+    values.emplace_back();
+    for (const Outcome& run : runs)
+      if (!first.target || run.time_s)  // what is under way may get there yet
+        values.back().push_back(deciding_value(run, first));
+  }
+  return differences_from_first(values);
 }
 
 std::string names_text(const std::vector<std::string>& names) {

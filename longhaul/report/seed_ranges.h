@@ -16,6 +16,36 @@ struct Spread {
 };
 std::optional<Spread> spread_of(const std::vector<double>& values);
 
+// The result of one run.
+struct Outcome {
+  bool diverged = false;
+  std::optional<double> target_s = {};  // when it reached the target
+  std::optional<double> score = {};     // of its newest model
+  bool lower_is_better = false;         // of the score
+  std::optional<double> time_s = {};    // of the whole run; absent: it is under way
+  double wan_bytes = 0;
+
+  // Takes the one of these that is compared: accuracy, unless it is 0 and there is a loss.
+  void set_score(std::optional<double> bits_per_byte, std::optional<double> accuracy,
+                 std::optional<double> loss);
+};
+
+// The result of one combination, over its seeds.
+struct Standing {
+  bool diverged = false;    // one of them did
+  std::size_t reached = 0;  // runs that reached the target
+  // Of those, the median as if the others took longer than any; absent: no more than half did.
+  std::optional<Spread> target = {};
+  std::optional<Spread> score = {}, time = {};
+  bool lower_is_better = false;  // of the score
+  double wan_bytes = 0;          // median
+};
+Standing standing_of(const std::vector<Outcome>&);
+// The one order of combinations: time to the target, or else the score, or else the time of the
+// run; then bytes between sites; then the label. Those that diverged are last.
+bool is_ahead(const Standing& a, const std::string& label_a, const Standing& b,
+              const std::string& label_b);
+
 enum class Difference {
   clear,    // the ranges, least to most over the seeds, are apart
   tie,      // they overlap or touch
@@ -30,6 +60,10 @@ Difference difference_of(const std::vector<double>& a, const std::vector<double>
 // How each of several stands to the first, the best of them. The first's own: tie if any ties with
 // it, else one_seed if that is so of any, else clear: it is the winner.
 std::vector<Difference> differences_from_first(const std::vector<std::vector<double>>& values);
+
+// The same of combinations, in their order: `first` is the standing of the first.
+std::vector<Difference> differences_from_first(const std::vector<std::vector<Outcome>>&,
+                                               const Standing& first);
 
 // "a", "a and b", "a, b and c"; of more than four "a, b, c and 2 others".
 std::string names_text(const std::vector<std::string>& names);

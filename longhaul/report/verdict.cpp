@@ -174,7 +174,7 @@ class Words {
     if (!first.score) return text + "None was scored.";
     if (from_first_[0] == Difference::tie) return text + overlap("scores") + ".";
     const auto equal = std::count_if(groups_.begin(), groups_.end(), [&](const SeedGroup& group) {
-      return group.score == first.score;
+      return group.score && group.score->median == first.score->median;
     });
     if (equal == 2) return text + fmt::format("{} and {} share the best score.", name(0), name(1));
     if (equal > 2) return text + fmt::format("{} runs share the best score.", equal);

@@ -102,6 +102,44 @@ void ActivityLog::restarted(Time at, Rank rank) {
 
 void ActivityLog::state(Archive& ar) { ar(bin_s_, sites_, computed_, links_, losses_); }
 
+namespace {
+
+bool is_list(const nlohmann::ordered_json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object[key].is_array();
+}
+
+void read_bins(const nlohmann::ordered_json& site, const char* key, std::vector<double>& bins) {
+  if (!is_list(site, key)) return;
+  for (std::size_t i = 0; i < std::min(bins.size(), site[key].size()); ++i)
+    if (site[key][i].is_number()) bins[i] = site[key][i].get<double>();
+}
+
+}  // namespace
+
+void ActivityLog::take_up(const nlohmann::ordered_json& before) {
+  if (!is_list(before, "sites") || !is_list(before, "links") || !before.contains("bin_s")) return;
+  const auto& bin = before["bin_s"];
+  if (before["sites"].size() != sites_.size() || !bin.is_number() || !(bin >= bin_s_)) return;
+  bin_s_ = bin.get<double>();
+  for (std::uint32_t i = 0; i < sites_.size(); ++i) {
+    const auto& site = before["sites"][i];
+    read_bins(site, "computing", sites_[i].computing);
+    read_bins(site, "sent", sites_[i].sent);
+    if (!is_list(site, "lost")) continue;
+    const auto first = Rank(std::ranges::find(site_of_, i) - site_of_.begin());
+    for (const auto& loss : site["lost"])
+      if (loss.is_array() && loss.size() == 2 && loss[0].is_number() && loss[1].is_number())
+        losses_.push_back({i, first, loss[0].get<double>(), loss[1].get<double>()});
+  }
+  for (const auto& link : before["links"]) {
+    if (!link.is_array() || link.size() != 3 || !link[2].is_number()) continue;
+    if (!link[0].is_number_unsigned() || !link[1].is_number_unsigned()) continue;
+    const auto from = link[0].get<std::size_t>(), to = link[1].get<std::size_t>();
+    if (from < names_.size() && to < names_.size())
+      links_[from * names_.size() + to] = link[2].get<double>();
+  }
+}
+
 nlohmann::ordered_json ActivityLog::to_json(Time end) const {
   nlohmann::ordered_json json = {
       {"bin_s", bin_s_}, {"sites", nlohmann::json::array()}, {"links", nlohmann::json::array()}};

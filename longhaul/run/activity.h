@@ -26,6 +26,9 @@ class ActivityLog final : public sim::Watcher {
   void restarted(Time, Rank) override;
   Status after(const sim::World&, Rank) override;
   void state(Archive&) override;
+  // Goes on with what to_json() gave an earlier process. A loss that lasted then is left out: it is
+  // seen again, or has ended. What is no such object is passed over.
+  void take_up(const nlohmann::ordered_json&);
   // A step of that node lasted from `begin` to `end`, in seconds.
   void computed(Rank, double begin, double end);
 

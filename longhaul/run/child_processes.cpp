@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -90,6 +92,20 @@ int run_instead(const ChildSpec& spec, const char* const* environment) {
 std::string to_string(const ChildExit& end) {
   if (end.signal != 0) return fmt::format("killed by signal {}", end.signal);
   return fmt::format("exit code {}", end.code);
+}
+
+double memory_mbytes(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/statm", pid));
+  double size = 0, resident = 0, shared = 0;  // pages
+  if (!(file >> size >> resident >> shared)) return 0;
+  return (resident - shared) * double(sysconf(_SC_PAGESIZE)) / 1e6;
+}
+
+double processor_s(pid_t pid) {
+  clockid_t clock = {};
+  timespec used = {};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+  return double(used.tv_sec) + double(used.tv_nsec) / 1e9;
 }
 
 ChildProcesses::~ChildProcesses() {

@@ -35,6 +35,11 @@ struct ChildExit {
 };
 std::string to_string(const ChildExit&);
 
+// Memory in MB that a process has: what files back and what it shares is not counted. 0: none such.
+double memory_mbytes(pid_t);
+// Processor time that it has used, in seconds. 0: none such.
+double processor_s(pid_t);
+
 class ChildProcesses {
  public:
   static constexpr std::size_t kMaxLine = 64 * 1024;  // longer lines are split
@@ -56,6 +61,9 @@ class ChildProcesses {
   const std::optional<ChildExit>& end(std::size_t i) const { return children_[i].end; }
   bool all_ended() const;
   std::vector<ChildExit> ends() const;  // when all_ended()
+  // As the functions of these names, of a child.
+  double memory_mbytes(std::size_t i) const { return run::memory_mbytes(children_[i].pid); }
+  double processor_s(std::size_t i) const { return run::processor_s(children_[i].pid); }
   // Some have ended and all others are stopped (SIGSTOP), so nothing more will happen.
   bool rest_is_stopped() const;
   void signal(int number);                 // to all that live

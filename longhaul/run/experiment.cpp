@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/met_facts.h"
 #include "longhaul/run/recording.h"
 #include "longhaul/run/session.h"
 #include "longhaul/run/simulation.h"
@@ -87,7 +88,7 @@ Result<Score> evaluate(const std::string& run_folder) {
   const std::string file = run_folder + "/model.pt";
   if (auto there = read_file(file); !there)
     return unavailable(file + ": no such file; the run has not come to its end: resume it first");
-  auto workload = Workload::load(*job);
+  auto workload = workload_of_run(*job, run_folder);
   if (!workload) return workload.error();
   auto model = workload->load_model(file);
   if (!model) return model.error();
@@ -114,6 +115,8 @@ Result<PartitionTable> partition_table(const Job& job) {
                                   ? member.site
                                   : fmt::format("{}/{}", member.site, member.rank_in_site));
   table.counts = workload->label_counts();
+  table.absent.assign(workload->absent().begin(), workload->absent().end());
+  table.absent_samples = workload->absent_samples();
   const learn::Split& data = workload->data();
   table.labels = data.train->names;
   table.columns = data.train->columns;

@@ -63,6 +63,9 @@ struct PartitionTable {
   std::vector<std::string> columns = {};
   std::vector<learn::ColumnScale> scales = {};
   bool standardised = false;
+  // Sites whose own files are not here, and how many samples a plan takes each to have.
+  std::vector<std::string> absent = {};
+  std::uint64_t absent_samples = 0;
 };
 Result<PartitionTable> partition_table(const Job&);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/checkpoint.h"
+#include "longhaul/run/met_facts.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/run_folder.h"
 
@@ -37,7 +38,7 @@ Result<Exported> export_checkpoint(const std::string& path, const std::string& o
   if (!checkpoint) return checkpoint.error();
   if (checkpoint->model.empty())
     return invalid(path + ": holds no model: its node has no learner, or the model is a phantom");
-  auto workload = Workload::load(*job);
+  auto workload = workload_of_run(*job, folder);
   if (!workload) return workload.error();
   if (checkpoint->model.size() != workload->whole_layout()->size())
     return malformed(fmt::format("{}: holds {} values, but the job's model has {}", path,

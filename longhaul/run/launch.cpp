@@ -9,12 +9,14 @@
 
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/lab.h"
 #include "longhaul/run/lab_faults.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/processes.h"
+#include "longhaul/run/run_log.h"
 #include "longhaul/run/samples_file.h"
 #include "longhaul/run/sockets.h"
 #include "longhaul/run/status_file.h"
@@ -59,7 +61,10 @@ void add_figures(Summary& all, const Summary& one) {
   sum.members = one.participation.members;
   sum.live = std::min(sum.live, one.participation.live);
   sum.changes = std::max(sum.changes, one.participation.changes);
-  sum.left_out = std::max(sum.left_out, one.participation.left_out);  // the senior worker's
+  // The senior worker's.
+  sum.left_out = std::max(sum.left_out, one.participation.left_out);
+  sum.missed = std::max(sum.missed, one.participation.missed_by(one.rounds));
+  sum.since = std::max(sum.since, one.rounds);
 }
 
 // Of all nodes' ledgers; nullopt if none has one.
@@ -97,7 +102,13 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     if (!end.done() && !by_us)
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
                               one && !one->failure.empty() ? one->failure : to_string(end));
-    if (!one) continue;
+    if (!one) {  // it was killed, and has left what it wrote once a second
+      if (const auto last = read_status(own)) {
+        all.wan_bytes += last->wan_bytes;
+        all.wan_messages += last->wan_messages;
+      }
+      continue;
+    }
     all.wan_bytes += one->wan_bytes;
     all.wan_messages += one->wan_messages;
     all.time_s = std::max(all.time_s, one->time_s);
@@ -110,14 +121,19 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
       all.pace->steps += one->pace->steps;
       all.pace->overruns += one->pace->overruns;
     }
-    // Whoever had the models scored knows of the target: a server, which may be no worker.
+    // Whoever had the models scored knows of the target first.
     if (end.done() && one->time_to_target_s)
       all.time_to_target_s =
           std::min(*one->time_to_target_s, all.time_to_target_s.value_or(*one->time_to_target_s));
-    if (one->best && is_better(job, {one->best->loss, one->best->accuracy}, all.best)) {
+    const bool has_best = std::filesystem::exists(own + "/best." + model_extension(job));
+    if (one->best && has_best && is_better(job, {one->best->loss, one->best->accuracy}, all.best)) {
       all.best = one->best;
       files.best_of = own;
     }
+    for (const std::string& warning : one->warnings)
+      if (std::ranges::find(all.warnings, warning) == all.warnings.end() &&
+          all.warnings.size() < RunLog::kMostWarnings)
+        all.warnings.push_back(warning);
     if (!members[rank].is(Role::worker)) continue;
     utilisation += one->compute_utilisation;
     ++learners;
@@ -132,6 +148,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
   all.rounds = told->rounds;
   all.final_accuracy = told->final_accuracy;
   all.final_loss = told->final_loss;
+  all.site_scores = told->site_scores;
   all.params_hash = told->params_hash;
   all.stop_reason = all.time_to_target_s ? StopReason::target : told->stop_reason;
   if (failures.empty()) all.failure = told->failure;
@@ -154,8 +171,11 @@ Status merge_metrics(const Members& members, const std::string& folder) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       const auto line = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
-      const auto object = nlohmann::json::parse(line, nullptr, false);
-      if (object.is_object() && object.contains("time_s") && object["time_s"].is_number())
+      const auto object = parse_json(line);
+      if (!object.is_object() || !object.contains("time_s") || !object["time_s"].is_number())
+        continue;
+      const bool heard = object.value("kind", "") == "score" && object.value("rank", rank) != rank;
+      if (!heard)  // its own node has written it
         lines.push_back({object["time_s"], rank, std::string(line)});
     }
   }

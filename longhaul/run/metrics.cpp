@@ -23,6 +23,15 @@ constexpr std::size_t kBlock = 64 << 10;  // so much is written at once
 
 }  // namespace
 
+std::uint64_t Thinning::next(Rank rank, std::string_view kind) {
+  const std::uint64_t number = ++seen_[{rank, std::string(kind)}];
+  std::uint64_t stride = 1;
+  while (number > kWhole * stride) stride *= 2;
+  return number % stride == 0 ? stride : 0;
+}
+
+void Thinning::state(Archive& ar) { ar(seen_); }
+
 std::string to_json_line(const MetricsEvent& event) {
   std::string line = fmt::format(
       R"({{"time_s":{},"site":"{}","rank":{},"round":{},"kind":"{}","values":{{)",
@@ -32,7 +41,8 @@ std::string to_json_line(const MetricsEvent& event) {
     line += fmt::format(R"({}"{}":{})", first ? "" : ",", name, number(value));
     first = false;
   }
-  return line + "}}\n";
+  if (event.stands_for == 1) return line + "}}\n";
+  return line + fmt::format(R"(}},"stands_for":{}}})", event.stands_for) + "\n";
 }
 
 std::uint64_t whole_lines(const std::string& path) {

@@ -2,15 +2,31 @@
 // metrics.jsonl: one JSON object a line for each event, in the order of virtual time. The text is a
 // function of the run only: no real times, no addresses, the shortest decimals that read back
 // exactly.
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "longhaul/base/archive.h"
 #include "longhaul/base/result.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::run {
+
+// Which events of a run metrics.jsonl keeps, so that a run without an end does not fill the disk:
+// of each kind and node the first kWhole, then every second up to twice as many, every fourth up to
+// four times as many, and so on.
+class Thinning {
+ public:
+  static constexpr std::uint64_t kWhole = 10'000;
+  // For how many events the next one of that kind stands; 0: it is left out.
+  std::uint64_t next(Rank, std::string_view kind);
+  void state(Archive&);
+
+ private:
+  std::map<std::pair<Rank, std::string>, std::uint64_t> seen_;
+};
 
 struct MetricsEvent {
   Time time{0};
@@ -19,6 +35,7 @@ struct MetricsEvent {
   Round round = 0;
   std::string_view kind;  // "score", "train_loss", "wait_s" ...
   std::span<const std::pair<std::string_view, double>> values;
+  std::uint64_t stands_for = 1;  // events of its kind and node; others are left out
 };
 
 std::string to_json_line(const MetricsEvent&);

@@ -32,6 +32,40 @@ TEST(Metrics, WritesShortestNumbersThatReadBack) {
             "\n");
 }
 
+TEST(Metrics, OfALongRunEventsAreThinnedByKindAndNode) {
+  Thinning thinning;
+  std::uint64_t kept = 0, stood_for = 0;
+  auto take = [&](Rank rank, std::string_view kind, std::uint64_t events) {
+    kept = stood_for = 0;
+    for (std::uint64_t i = 0; i < events; ++i) {
+      const std::uint64_t one = thinning.next(rank, kind);
+      kept += one > 0;
+      stood_for += one;
+    }
+  };
+  take(0, "wait_s", Thinning::kWhole);
+  EXPECT_EQ(kept, Thinning::kWhole) << "all of the first";
+  take(0, "wait_s", 3 * Thinning::kWhole);
+  EXPECT_EQ(kept, Thinning::kWhole) << "half of as many, a quarter of twice as many";
+  EXPECT_EQ(stood_for, 3 * Thinning::kWhole) << "each is counted";
+  Archive saved;
+  thinning.state(saved);
+  const Buffer bytes = saved.take();
+  Archive loaded(bytes);
+  thinning = {};
+  thinning.state(loaded);
+  take(0, "wait_s", 8);
+  EXPECT_EQ(kept, 1u) << "also after a resume";
+  take(1, "wait_s", 8);
+  EXPECT_EQ(kept, 8u) << "another node's are others";
+  take(0, "score", 8);
+  EXPECT_EQ(kept, 8u);
+  const MetricsEvent event{Time{0}, "a", 0, 7, "wait_s", {}, 4};
+  EXPECT_EQ(to_json_line(event), R"({"time_s":0,"site":"a","rank":0,"round":7,"kind":"wait_s",)"
+                                 R"("values":{},"stands_for":4})"
+                                 "\n");
+}
+
 TEST(Metrics, GoesOnWhereTheCheckpointWas) {
   const run::testing::Scratch scratch;
   const std::string path = scratch.file("metrics.jsonl");

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/data_file.h"
 
 namespace longhaul::run {
 
@@ -21,18 +21,40 @@ bool is_better(const Job& job, const Evaluation& now, const std::optional<BestSc
 
 std::string model_extension(const Job& job) { return job.kind("model") == "own" ? "f32" : "pt"; }
 
-Workload::Score ModelFiles::keeping_best(Workload::Score score) {
+Workload::NodeScore ModelFiles::keeping_best(Workload::NodeScore score) {
   if (!score || folder_.empty()) return score;
-  return [this, score = std::move(score)](std::span<const float> model) -> Result<Evaluation> {
-    auto evaluation = score(model);
+  return [this, score = std::move(score)](Rank rank,
+                                          std::span<const float> model) -> Result<Evaluation> {
+    auto evaluation = score(rank, model);
     if (!evaluation || !is_better(job_, *evaluation, best_)) return evaluation;
     best_ = BestScore{0, evaluation->loss, evaluation->accuracy};
-    const Status saved = workload_.save(folder_, model, "best");
-    has_best_ = bool(saved);
-    const std::lock_guard lock(mutex_);
-    newest_ = saved;
+    save_best(model);
     return evaluation;
   };
+}
+
+void ModelFiles::save_best(std::span<const float> model) {
+  const Status saved = workload_.save(folder_, model, "best");
+  has_best_ = bool(saved);
+  const std::lock_guard lock(mutex_);
+  newest_ = saved;
+}
+
+void ModelFiles::summed(Round round, const Evaluation& evaluation) {
+  const auto found = reported_.find(round);
+  const Snapshot model = found == reported_.end() ? nullptr : found->second;
+  reported_.erase(reported_.begin(), reported_.upper_bound(round));
+  if (folder_.empty() || !is_better(job_, evaluation, best_)) return;
+  best_ = BestScore{round, evaluation.loss, evaluation.accuracy};
+  if (writing_.valid()) writing_.wait();
+  has_best_ = false;  // this node may have no copy of it
+  if (model) writing_ = std::async(std::launch::async, [this, model] { save_best(*model); });
+}
+
+bool ModelFiles::has_best() const {
+  if (writing_.valid()) writing_.wait();
+  const std::string file = fmt::format("{}/best.{}", folder_, model_extension(job_));
+  return has_best_ && !folder_.empty() && std::filesystem::exists(file);
 }
 
 std::optional<Status> ModelFiles::kept_best() {
@@ -45,35 +67,13 @@ Status ModelFiles::end(std::span<const float> params, bool reached_target) const
   return kept_at_the_end(write_last(params, reached_target));
 }
 
-namespace {
-
-// What the numbers of a table mean to who uses model.pt: classes in the order of the outputs, and
-// columns in the order of the inputs. "": other data, whose page says it.
-std::string data_json(const learn::Split& data) {
-  if (!data.train || data.train->columns.empty()) return "";
-  nlohmann::ordered_json columns = nlohmann::json::array();
-  for (std::size_t i = 0; i < data.train->columns.size(); ++i) {
-    nlohmann::ordered_json column = {{"name", data.train->columns[i]}};
-    if (!data.scales.empty()) {
-      column["mean"] = data.scales[i].mean;
-      column["std"] = data.scales[i].std;
-    }
-    columns.push_back(std::move(column));
-  }
-  nlohmann::ordered_json json = {{"classes", data.train->names}, {"columns", columns}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
-
 Status ModelFiles::write_last(std::span<const float> params, bool reached_target) const {
   if (const std::string meaning = data_json(workload_.data()); !meaning.empty())
     LH_TRY(write_atomically(folder_ + "/data.json", meaning));
   LH_TRY(workload_.save(folder_, params, "last"));
   const std::string extension = model_extension(job_);
   std::string result = fmt::format("{}/best.{}", folder_, extension);
-  if (!reached_target || !has_best_ || !std::filesystem::exists(result))
-    result = fmt::format("{}/last.{}", folder_, extension);
+  if (!reached_target || !has_best()) result = fmt::format("{}/last.{}", folder_, extension);
   return copy_into_place(result, fmt::format("{}/model.{}", folder_, extension));
 }
 

@@ -5,6 +5,9 @@
 //   model.pt  the run's result: best.pt if the target was reached, else last.pt
 // Of own learners: best.f32 ... A run may go on for some rounds after it has reached its target, so
 // the last model can be worse than the one that reached it.
+#include <atomic>
+#include <future>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,28 +29,35 @@ class ModelFiles {
   // Scores, and writes best.pt when the score is better than all before. The result is called by
   // one thread at a time; it refers to this. A model that cannot be written is no Error of its
   // score: see kept_best().
-  Workload::Score keeping_best(Workload::Score);
+  Workload::NodeScore keeping_best(Workload::NodeScore);
+  // Where sites have tests of their own: the model of a report, and its score, which comes later.
+  // Another thread writes best.pt.
+  void reported(Round round, Snapshot model) { reported_[round] = std::move(model); }
+  void summed(Round, const Evaluation&);
   // The best score of earlier sessions; before the first call of the scorer.
   void resume(const std::optional<BestScore>& best) { best_ = best; }
   // What came of writing the newest best model; nothing if none was written since the last call.
   // Any thread.
   std::optional<Status> kept_best();
-  // best.pt is the best model: it was written, or is of an earlier session. Not before the scorer
-  // is done.
-  bool has_best() const { return has_best_; }
+  // best.pt is there, and the best model: it was written, or is of an earlier session. Not before
+  // the scorer is done.
+  bool has_best() const;
   // The session has ended; writes last.pt and model.pt.
   Status end(std::span<const float> params, bool reached_target) const;
 
  private:
   Status write_last(std::span<const float> params, bool reached_target) const;
+  void save_best(std::span<const float> model);
 
   const Job& job_;
   const Workload& workload_;
   const std::string folder_;
   std::optional<BestScore> best_;
-  bool has_best_ = true;
-  std::mutex mutex_;  // of newest_
+  std::atomic<bool> has_best_ = true;
+  std::map<Round, Snapshot> reported_;  // without a score
+  std::mutex mutex_;                    // of newest_
   std::optional<Status> newest_;
+  std::future<void> writing_;  // last: it uses the others
 };
 
 // Puts a copy of the file (or another name of it) into place, atomically.

@@ -1,8 +1,11 @@
 #include "longhaul/run/node_activity.h"
 
+#include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/metrics.h"
 
 namespace longhaul::run {
@@ -14,10 +17,27 @@ constexpr auto kActivityEvery = std::chrono::milliseconds(500);
 
 NodeActivity::NodeActivity(const std::string& folder, const Members& members, Rank self, Tap* next)
     : path_(folder + "/activity.json"),
+      members_(members),
       self_(self),
       next_(next),
       log_(members, /*wire_scale=*/1),
-      lost_(members.size()) {}
+      lost_(members.size()) {
+  std::ifstream before(path_, std::ios::binary);
+  if (before) log_.take_up(parse_json<nlohmann::ordered_json>(before));
+}
+
+void NodeActivity::begin_anew() {
+  log_ = ActivityLog(members_, /*wire_scale=*/1);
+  lost_.assign(members_.size(), false);
+  step_began_.reset();
+}
+
+void NodeActivity::state(Archive& ar) {
+  if (ar.loading()) begin_anew();
+  log_.state(ar);
+  ar(lost_);
+  lost_.resize(members_.size());  // the job may have got sites since
+}
 
 void NodeActivity::input(Time now, const Input& input, Node& node, Learner* learner) {
   now_ = now;

@@ -14,7 +14,11 @@ namespace longhaul::run {
 class NodeActivity final : public Tap {
  public:
   // `next` hears all that this hears, or is null; it outlives this. One thread, that of the node.
+  // Goes on with the file of an earlier process, if there is one, until state() or begin_anew()
+  // says what the run goes on from.
   NodeActivity(const std::string& folder, const Members&, Rank self, Tap* next);
+  void begin_anew();
+  void state(Archive&);  // for checkpoints
 
   void input(Time, const Input&, Node&, Learner*) override;
   void action(const Action&, Learner* idle) override;
@@ -27,6 +31,7 @@ class NodeActivity final : public Tap {
  private:
   using Clock = std::chrono::steady_clock;
   const std::string path_;
+  const Members& members_;
   const Rank self_;
   Tap* const next_;
   ActivityLog log_;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/base/xml_text.h"
 #include "longhaul/run/progress.h"
 
 namespace longhaul::run {
@@ -183,8 +184,10 @@ class Map {
         fmt::format("up {}, down {}", percent_text(site.up_used), percent_text(site.down_used));
     text_ += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:g}\" fill=\"#fff7e0\" stroke=\"#333333\" "
-        "stroke-width=\"1.5\"><title>{}: sends {}, gets {}; {}</title></circle>\n",
-        at.x, at.y, node_, xml_text(site.name), size(site.out), size(site.in), links);
+        "stroke-width=\"1.5\"><title>{}</title></circle>\n",
+        at.x, at.y, node_,
+        xml_text(fmt::format("{}: sends {}, gets {}; {}", site.name, size(site.out), size(site.in),
+                             links)));
     if (upright_) {
       const Point centre = name_box(number).centre;
       write(centre + Point{0, -3}, 15, "text-anchor=\"middle\" font-weight=\"bold\"",
@@ -254,24 +257,5 @@ class Map {
 }  // namespace
 
 std::string plan_svg(const SitePlan& plan) { return Map(plan).draw(); }
-
-std::string xml_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&')
-      escaped += "&amp;";
-    else if (c == '<')
-      escaped += "&lt;";
-    else if (c == '>')
-      escaped += "&gt;";
-    else if (c == '"')
-      escaped += "&quot;";
-    else if (c == '\'')
-      escaped += "&apos;";
-    else
-      escaped += std::uint8_t(c) < 0x20 || c == 0x7f ? ' ' : c;
-  }
-  return escaped;
-}
 
 }  // namespace longhaul::run

@@ -14,7 +14,4 @@ inline constexpr std::size_t kMaxArrows = 300;
 
 std::string plan_svg(const SitePlan&);
 
-// Text for an element or attribute: escaped, control characters replaced by blanks.
-std::string xml_text(std::string_view);
-
 }  // namespace longhaul::run

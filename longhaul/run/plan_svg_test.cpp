@@ -81,7 +81,15 @@ TEST(PlanSvg, NamesAreEscaped) {
   EXPECT_THAT(svg, HasSubstr("a&lt;b&gt;&amp;&apos; &quot; to site-1: 8 MB"));
   EXPECT_THAT(svg, HasSubstr("&lt;b&gt; &amp; &quot;c&quot;: a round of 4 MB"));
   EXPECT_THAT(svg, Not(HasSubstr("<b>")));
-  EXPECT_EQ(xml_text("plain"), "plain");
+}
+
+TEST(PlanSvg, SharesBelowOnePercentAreEscaped) {
+  SitePlan plan = plan_of(3);
+  for (SitePlan::Pair& pair : plan.pairs) pair.used = 0.001;
+  plan.sites[0].up_used = plan.sites[0].down_used = 0.001;
+  const std::string svg = plan_svg(plan);
+  EXPECT_THAT(svg, HasSubstr("&lt;1 %"));
+  EXPECT_THAT(svg, Not(HasSubstr("<1")));
 }
 
 TEST(PlanSvg, TheTitleSaysWhatIsDrawn) {

@@ -9,6 +9,7 @@
 
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/run/met_facts.h"
 #include "longhaul/run/metrics.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/recording.h"
@@ -80,7 +81,7 @@ class Player {
         header.learner && (options_.recompute || header.mode == record::Mode::hashes);
     std::unique_ptr<Learner> learner;
     if (session.recomputed) {
-      auto made = make_learner(header);
+      auto made = make_learner(header, file);
       if (!made) return in_file(file, made.error());
       learner = *std::move(made);
     }
@@ -105,9 +106,11 @@ class Player {
 
  private:
   // The data are read once, and only if a learner is needed.
-  Result<std::unique_ptr<Learner>> make_learner(const record::Header& header) {
+  Result<std::unique_ptr<Learner>> make_learner(const record::Header& header,
+                                                const std::string& file) {
     if (!workload_) {
-      auto loaded = Workload::load(job_, !header.phantom, options_.learners);
+      const auto folder = std::filesystem::path(file).parent_path().parent_path();
+      auto loaded = workload_of_run(job_, folder.string(), !header.phantom, options_.learners);
       if (!loaded) return loaded.error();
       workload_ = *std::move(loaded);
     }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,8 +24,11 @@ constexpr const char* kOurFiles[] = {
     "metrics.jsonl",    "activity.json", "summary.json", "status.json",     "model.pt",
     "checkpoints",      "recordings",    "lab.json",     "lab.json.router", "index.sqlite",
     "index.sqlite-wal", "tensorboard",   "api.json",     "best.pt",         "last.pt",
-    "best.f32",         "last.f32",      "model.f32",    "data.json",       "job.toml"};
+    "best.f32",         "last.f32",      "model.f32",    "data.json",       "samples.bin",
+    "facts.bin",        "job.toml"};
 constexpr const char* kLock = "lock";
+// What a run writes is for its user and group; a stricter umask stays.
+constexpr mode_t kOthersMask = 0027;
 
 Status check_same_job(const std::string& path, const Job& job) {
   auto before = job_of_run(path);
@@ -145,6 +149,8 @@ Status RunFolder::check(const std::string& path, const Job& job, ExistingFolder 
 Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFolder existing) {
   LH_TRY(check(path, job, existing));
   existing = resolve(path, existing);
+  const bool is_new = !is_used(path);
+  ::umask(::umask(kOthersMask) | kOthersMask);
   std::error_code code;
   fs::create_directories(path, code);
   if (code)
@@ -153,11 +159,20 @@ Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFold
   if (!lock->take()) return Lock::in_use(path, lock->owner());
   lock->sign();
   remove_temporaries(path);
-  RunFolder folder(std::move(path), std::move(lock));
+  RunFolder folder(std::move(path), is_new, std::move(lock));
   if (existing != ExistingFolder::resume) remove_ours(folder.path());
   // Of a resumed run, too: [stop], [report] and local keys may have changed.
   LH_TRY(write_atomically(folder.file("job.toml"), to_toml(job)));
   return folder;
+}
+
+void RunFolder::discard() const {
+  if (!is_new_) return;
+  remove_temporaries(path_);
+  remove_ours(path_);
+  std::error_code code;
+  fs::remove(file(kLock), code);
+  fs::remove(path_, code);  // if nothing of others is in it
 }
 
 Status RunFolder::clear(const std::string& path) {

@@ -25,10 +25,14 @@ class RunFolder {
   // folder.
   static Status check(const std::string& path, const Job&, ExistingFolder);
   // The same, then locks the folder until this object and its copies are gone, also by kill -9,
-  // and writes the job.toml.
+  // and writes the job.toml. From then on this process creates no file that others than its user
+  // and group may read (umask): models, metrics and checkpoints tell of the data.
   static Result<RunFolder> open(std::string path, const Job&, ExistingFolder);
   // Removes what a run wrote, but no other files and not the folder. Error: a process uses it.
   static Status clear(const std::string& path);
+  // Of a session that could not begin: if open() found the folder empty, or made it, removes it
+  // with all that the session wrote. Call it when nothing writes there any more.
+  void discard() const;
 
   const std::string& path() const { return path_; }
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
@@ -36,9 +40,10 @@ class RunFolder {
 
  private:
   class Lock;
-  RunFolder(std::string path, std::shared_ptr<Lock> lock)
-      : path_(std::move(path)), lock_(std::move(lock)) {}
+  RunFolder(std::string path, bool is_new, std::shared_ptr<Lock> lock)
+      : path_(std::move(path)), is_new_(is_new), lock_(std::move(lock)) {}
   std::string path_;
+  bool is_new_;  // nothing was in it
   std::shared_ptr<Lock> lock_;
 };
 

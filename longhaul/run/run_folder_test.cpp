@@ -53,6 +53,24 @@ TEST_F(RunFolderTest, ThatARunDiedInBeforeItBeganIsEmpty) {
   EXPECT_THAT(opened(ExistingFolder::force), HasSubstr("holds files but no run"));
 }
 
+TEST_F(RunFolderTest, ASessionThatCouldNotBeginLeavesAFolderAsItFoundIt) {
+  auto begin = [&](ExistingFolder existing) {
+    auto folder = RunFolder::open(path_, job_, existing);
+    ASSERT_TRUE(folder);
+    put("/status.json");
+    folder->discard();
+  };
+  begin(ExistingFolder::refuse);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  begin(ExistingFolder::refuse);
+  std::filesystem::create_directory(path_);
+  begin(ExistingFolder::resume_or_begin);
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "it was empty";
+  EXPECT_EQ(opened(ExistingFolder::refuse), "");
+  begin(ExistingFolder::resume);
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/job.toml")) << "of an earlier session";
+}
+
 TEST_F(RunFolderTest, ClearingLeavesWhatIsNoPartOfARun) {
   EXPECT_EQ(opened(ExistingFolder::refuse), "");
   put("/summary.json");

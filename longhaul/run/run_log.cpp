@@ -19,7 +19,8 @@ RunLog::RunLog(const Job& job, const Members& members, const RunFolder* folder,
       scores_(scores),
       predicts_bytes_(job.kind("data") == "text"),
       is_virtual_(is_virtual),
-      progress_(style, job.job.name) {
+      progress_(style, job.job.name),
+      norms_(members) {
   for (const Member& member : members) totals_.participation.members += member.is(Role::worker);
   totals_.participation.live = totals_.participation.members;
 }
@@ -44,7 +45,9 @@ Status RunLog::open(std::uint64_t keep) {
 void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
                    std::span<const std::pair<std::string_view, double>> values) {
   const Member& member = members_[rank];
-  const MetricsEvent event{at, member.site, rank, round, kind, values};
+  const std::uint64_t stands_for = thinning_.next(rank, kind);
+  if (stands_for == 0) return flush_when_due();
+  const MetricsEvent event{at, member.site, rank, round, kind, values, stands_for};
   if (metrics_) metrics_->write(event);
   if (tensorboard_) {
     const bool has_next = rank + 1 < members_.size() && members_[rank + 1].site == member.site;
@@ -86,17 +89,27 @@ bool RunLog::reaches(const Evaluation& evaluation) const {
       .reached(evaluation);
 }
 
-void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation,
-                    std::optional<std::uint64_t> wan_bytes) {
-  if (!scores_) return;
+void RunLog::write_score(Time at, Rank rank, Round round, std::string_view kind,
+                         const Evaluation& evaluation, std::optional<std::uint64_t> wan_bytes) {
   std::vector<std::pair<std::string_view, double>> values = {
       {"loss", evaluation.loss},
       {"accuracy", evaluation.accuracy},
       {"samples", double(evaluation.samples)}};
   if (predicts_bytes_) values.emplace_back("bits_per_byte", to_bits(evaluation.loss));
   if (wan_bytes) values.emplace_back("wan_bytes", double(*wan_bytes));
-  write(at, rank, round, "score", values);
+  write(at, rank, round, kind, values);
   (void)flush();
+}
+
+void RunLog::scored_part(Time at, Rank rank, Round round, const Evaluation& evaluation) {
+  if (scores_ && evaluation.samples > 0)
+    write_score(at, rank, round, "site_score", evaluation, std::nullopt);
+}
+
+void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation,
+                    std::optional<std::uint64_t> wan_bytes) {
+  if (!scores_) return;
+  write_score(at, rank, round, "score", evaluation, wan_bytes);
   if (is_better(job_, evaluation, totals_.best))
     totals_.best = BestScore{round, evaluation.loss, evaluation.accuracy};
   totals_.loss = evaluation.loss;
@@ -114,10 +127,9 @@ void RunLog::concluded(Time at, Rank rank, Round rounds, const Evaluation& evalu
     totals_.best = BestScore{last, evaluation.loss, evaluation.accuracy};
 }
 
-void RunLog::view(Time at, Rank rank, std::uint64_t live) {
+void RunLog::view(Time at, Rank rank, Round rounds, std::uint64_t live) {
   Participation& participation = totals_.participation;
-  participation.live = live;
-  ++participation.changes;
+  participation.change(rounds, live);
   const std::pair<std::string_view, double> values[] = {{"members", double(participation.members)},
                                                         {"live", double(live)}};
   write(at, rank, 0, "view", values);
@@ -151,11 +163,21 @@ void RunLog::recorded(Time at, Rank rank, const Record& record) {
   const std::pair<std::string_view, double> values[] = {{"value", record.value}};
   write(at, rank, record.round, record.name, values);
   totals_.statistics.add(members_[rank], record);
+  if (record.name == "update_norm") contributed(rank, record.round, record.value);
   // All workers that are left record it of a round, alike: whoever is first counts.
   if (record.name != "left_out" || record.round < next_left_out_) return;
   next_left_out_ = record.round + 1;
-  totals_.participation.left_out += record.value;
+  totals_.participation.leave_out(record.value);
   left_out(record.round, record.value);
+}
+
+void RunLog::contributed(Rank rank, Round round, double norm) {
+  if (const auto told = norms_.take(rank, round, norm)) warn(*told);
+}
+
+void RunLog::warn(const std::string& text) {
+  note("WARNING: " + text);
+  if (totals_.warnings.size() < kMostWarnings) totals_.warnings.push_back(text);
 }
 
 void RunLog::left_out(Round round, double share) {
@@ -175,13 +197,16 @@ void RunLog::left_out(Round round, double share) {
   note(text + (low_participation_.empty() ? "" : ": the run ends"));
 }
 
-void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes) {
+void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes, const std::string& waits_for,
+                      double waited_s) {
   ProgressState state = {rounds,    job_.stop.max_rounds, now,
                          wan_bytes, totals_.loss,         totals_.accuracy};
   if (predicts_bytes_ && totals_.loss) state.bits_per_byte = to_bits(*totals_.loss);
   state.members = totals_.participation.members;
   state.live = totals_.participation.live;
   state.is_virtual = is_virtual_;
+  state.waits_for = waits_for;
+  state.waited_s = waited_s;
   flush_when_due();
   progress_.update(state, std::exchange(fresh_score_, false));
 }
@@ -221,12 +246,13 @@ void RunLog::fill(Summary& summary) const {
   summary.best = totals_.best;
   summary.participation = totals_.participation;
   summary.samples = totals_.samples.counts();
+  summary.warnings = totals_.warnings;
 }
 
 void RunLog::state(Archive& ar) {
   if (!ar.loading()) totals_.real_s = real_s();
   const std::uint64_t members = totals_.participation.members;
-  ar(totals_);
+  ar(totals_, thinning_);
   if (!ar.loading()) return;
   real_before_ = totals_.real_s;
   totals_.participation.members = members;  // the job may have got sites since

@@ -13,6 +13,7 @@
 #include "longhaul/core/node.h"
 #include "longhaul/core/sample_ledger.h"
 #include "longhaul/run/metrics.h"
+#include "longhaul/run/norm_watch.h"
 #include "longhaul/run/progress.h"
 #include "longhaul/run/run_folder.h"
 #include "longhaul/run/samples_file.h"
@@ -33,10 +34,18 @@ class RunLog {
   Status open(std::uint64_t keep);
   // `wan_bytes`: sent between sites by then; absent where only a part of them is known.
   void scored(Time, Rank, Round, const Evaluation&, std::optional<std::uint64_t> wan_bytes = {});
+  // Where sites have tests of their own: what a node's copy is worth on those of its site.
+  void scored_part(Time, Rank, Round, const Evaluation&);
   void recorded(Time, Rank, const Record&);
   void note(const std::string& text) { progress_.note(text); }
-  // The view has changed: so many workers are live.
-  void view(Time, Rank, std::uint64_t live);
+  // The norm of what a node contributes; of this node recorded() tells it.
+  void contributed(Rank, Round, double norm);
+  // For the user, the summary, and the other sites; at most kMostWarnings are kept.
+  void warn(const std::string& text);
+  static constexpr std::size_t kMostWarnings = 16;
+  const std::vector<std::string>& warnings() const { return totals_.warnings; }
+  // The view has changed after so many rounds: so many workers are live.
+  void view(Time, Rank, Round rounds, std::uint64_t live);
   // A node is lost, with what it has computed and nobody uses; it has returned.
   void node_lost(Rank);
   void node_returned(Rank);
@@ -46,7 +55,9 @@ class RunLog {
   // The final model's score. One that reaches the target for the first time is an event; others
   // were told with their rounds, or do not count.
   void concluded(Time, Rank, Round, const Evaluation&);
-  void progress(Round rounds, Time now, std::uint64_t wan_bytes);
+  // `waits_for`, `waited_s`: see ProgressState.
+  void progress(Round rounds, Time now, std::uint64_t wan_bytes, const std::string& waits_for = "",
+                double waited_s = 0);
   const Participation& participation() const { return totals_.participation; }
   // Forces everything to disk; returns the length of metrics.jsonl.
   Result<std::uint64_t> sync();
@@ -77,12 +88,16 @@ class RunLog {
     std::optional<BestScore> best;
     Participation participation;
     SampleLedger samples;
+    std::vector<std::string> warnings;
     void state(Archive& ar) {
-      ar(time_to_target_s, loss, accuracy, real_s, statistics, best, participation, samples);
+      ar(time_to_target_s, loss, accuracy, real_s, statistics, best, participation, samples,
+         warnings);
     }
   };
   void write(Time, Rank, Round, std::string_view kind,
              std::span<const std::pair<std::string_view, double>> values);
+  void write_score(Time, Rank, Round, std::string_view kind, const Evaluation&,
+                   std::optional<std::uint64_t> wan_bytes);
   bool reaches(const Evaluation&) const;
   void flush_when_due();
   Status flush();
@@ -104,6 +119,7 @@ class RunLog {
   std::set<std::string> failing_;  // files
   std::uint64_t dropped_ = 0;      // events, as was told
   Totals totals_;
+  Thinning thinning_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point flushed_ = begin_;
   double real_before_ = 0;
@@ -112,6 +128,7 @@ class RunLog {
   Round next_left_out_ = 0;
   Round warned_ = 0;  // no further warning before this round
   std::string low_participation_;
+  NormWatch norms_;
 };
 
 }  // namespace longhaul::run

@@ -31,7 +31,28 @@ struct Participation {
   std::uint64_t changes = 0;            // of the view
   // Over the rounds whose mean left live workers out: their share of the live ones, summed up.
   double left_out = 0;
-  void state(Archive& ar) { ar(members, live, changes, left_out); }
+  // Workers of the job that means did not count, lost ones among them, summed over the rounds; lost
+  // ones up to the round `since`, in which `live` changed last.
+  double missed = 0;
+  Round since = 0;
+
+  // Up to this round.
+  double missed_by(Round rounds) const {
+    return missed + (rounds > since ? double(members - live) * double(rounds - since) : 0);
+  }
+  // From this round on so many are live.
+  void change(Round rounds, std::uint64_t now_live) {
+    missed = missed_by(rounds);
+    since = std::max(since, rounds);
+    live = now_live;
+    ++changes;
+  }
+  // A mean has left out this share of the live ones.
+  void leave_out(double share) {
+    left_out += share;
+    missed += share * double(live);
+  }
+  void state(Archive& ar) { ar(members, live, changes, left_out, missed, since); }
 };
 
 struct RunStatistics {

@@ -26,8 +26,18 @@ Session::Session(const Job& job, Summary summary, Simulation& simulation, const 
       models_(job, simulation.workload(), folder ? folder->path() : ""),
       stop_(std::move(stop)) {
   sim::Observer observer;
-  observer.on_report = [this](Time at, Rank rank, Round round, const Evaluation& evaluation) {
-    log_.scored(at, rank, round, evaluation, simulation_.world().counters().wan_bytes);
+  observer.on_report = [this](Time at, Rank rank, Round round, const Snapshot& model,
+                              const Evaluation& evaluation) {
+    if (!simulation_.workload().own_tests())
+      return log_.scored(at, rank, round, evaluation, simulation_.world().counters().wan_bytes);
+    if (round != ScoreSum::kAtEnd) log_.scored_part(at, rank, round, evaluation);
+    models_.reported(round, model);
+  };
+  observer.on_sum = [this](Time at, Rank node, Rank senior, Round round,
+                           const Evaluation& evaluation) {
+    if (node != senior) return;
+    log_.scored(at, node, round, evaluation, simulation_.world().counters().wan_bytes);
+    models_.summed(round, evaluation);
   };
   observer.on_record = [this](Time at, Rank rank, const Record& record) {
     log_.recorded(at, rank, record);
@@ -45,12 +55,14 @@ Session::Session(const Job& job, Summary summary, Simulation& simulation, const 
     const Members& members = simulation_.members();
     log_.note(fmt::format("at {} s: the run goes on with {} of {} nodes", exact_seconds(at),
                           view.live.size(), members.size()));
-    log_.view(at, rank, std::uint64_t(std::ranges::count_if(view.live, [&](Rank one) {
-                return members[one].is(Role::worker);
-              })));
+    log_.view(at, rank, simulation_.rounds(),
+              std::uint64_t(std::ranges::count_if(
+                  view.live, [&](Rank one) { return members[one].is(Role::worker); })));
   };
   simulation_.world().observe(std::move(observer));
-  simulation_.wrap_scorer([this](Workload::Score score) { return models_.keeping_best(score); });
+  if (!simulation_.workload().own_tests())
+    simulation_.wrap_scorer(
+        [this](Workload::NodeScore score) { return models_.keeping_best(std::move(score)); });
 }
 
 Status Session::resume() {
@@ -136,6 +148,8 @@ void Session::tell_status(const char* state) {
                   .rounds = simulation_.rounds(),
                   .max_rounds = job_.stop.max_rounds,
                   .time_s = seconds(simulation_.world().now()),
+                  .wan_bytes = simulation_.world().counters().wan_bytes,
+                  .wan_messages = simulation_.world().counters().wan_messages,
                   .members = log_.participation().members,
                   .live = log_.participation().live});
 }
@@ -145,6 +159,7 @@ Status Session::conclude(Summary& summary) {
   auto score = simulation_.score();
   if (!score) return score.error();
   if (*score) {
+    summary.site_scores = simulation_.site_scores();
     summary.final_loss = (**score).loss;
     summary.final_accuracy = (**score).accuracy;
     log_.concluded(simulation_.world().now(), simulation_.first(), summary.rounds, **score);
@@ -154,7 +169,19 @@ Status Session::conclude(Summary& summary) {
     summary.final_accuracy = accuracy;
     if (log_.reached_target() && summary.stop_reason != StopReason::diverged)
       summary.stop_reason = StopReason::target;
+    note_divergence(**score, summary);
   }
+  return Ok{};
+}
+
+// A run that is cut is a trial: its model's score says what it came to. It is no event of the run,
+// which may be resumed.
+Status Session::score_cut(Summary& summary) {
+  auto score = simulation_.score();
+  if (!score) return score.error();
+  if (!*score) return Ok{};
+  summary.final_loss = (**score).loss;
+  summary.final_accuracy = (**score).accuracy;
   return Ok{};
 }
 
@@ -182,7 +209,10 @@ Result<std::optional<Error>> Session::drive() {
 }
 
 Result<Summary> Session::run() {
-  if (!open_) LH_TRY(log_.open(0));
+  if (!open_) {
+    LH_TRY(log_.open(0));
+    for (const std::string& text : simulation_.workload().warnings()) log_.warn(text);
+  }
   if (folder_) status_.emplace(folder_->path());
   Result<std::optional<Error>> failure = drive();
   if (!failure) return failure.error();
@@ -195,10 +225,10 @@ Result<Summary> Session::run() {
   summary.wan_messages = world.counters().wan_messages;
   summary.compute_utilisation = world.compute_utilisation();
   if (const std::optional<Error>& error = *failure) {
-    const bool diverged = error->kind == Error::Kind::not_finite;
-    summary.stop_reason = diverged ? StopReason::diverged : StopReason::failed;
+    summary.stop_reason = stop_reason(*error);
     summary.failure = error->what;
   } else if (!world.finished()) {
+    if (is_cut()) LH_TRY(score_cut(summary));
     const bool few = !log_.low_participation().empty();
     summary.stop_reason = few         ? StopReason::participation
                           : is_over() ? StopReason::max_hours

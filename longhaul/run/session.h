@@ -35,6 +35,7 @@ class Session {
   void checkpoint();
   Status write_checkpoint();
   Status conclude(Summary&);
+  Status score_cut(Summary&);
   void tell_status(const char* state);
 
   const Job& job_;

@@ -10,7 +10,6 @@
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/network.h"
 #include "longhaul/run/step_times.h"
-#include "longhaul/run/summary.h"
 
 namespace longhaul::run {
 Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload workload,
@@ -25,7 +24,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
   members_ = std::make_shared<const Members>(job.members());
   auto thread_setup = workload_.set_up_threads();
   if (!thread_setup) return thread_setup.error();
-  auto score = workload_.make_scorer(threads);
+  auto score = workload_.make_node_scorer(threads);
   if (!score) return score.error();
   score_ = std::move(*score);
   auto network = make_network(job, *members_);
@@ -38,7 +37,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
           .on_thread_start = *std::move(thread_setup)},
       *std::move(network), step_times(job, *members_),
-      score_ ? [this](std::span<const float> model) { return score_(model); }
+      score_ ? [this](Rank rank, std::span<const float> model) { return score_(rank, model); }
              : sim::World::Scorer());
   activity_ = std::make_unique<ActivityLog>(*members_, job.wan.wire_scale);
   world_->watch(*activity_);
@@ -140,9 +139,15 @@ std::vector<float> Simulation::model() {
 
 std::string Simulation::parameters_hash() { return params_hash(parameters()); }
 
+std::vector<SiteScore> Simulation::site_scores() const {
+  return run::site_scores(*members_, world_->node(first()).scores().at_end());
+}
+
 Result<std::optional<Evaluation>> Simulation::score() {
   if (!score_) return std::optional<Evaluation>{};
-  auto evaluation = score_(model());
+  if (workload_.own_tests() && world_->finished())
+    return std::optional(ScoreSum::sum(world_->node(first()).scores().at_end()));
+  auto evaluation = score_(first(), model());
   if (!evaluation) return evaluation.error();
   return std::optional<Evaluation>(*evaluation);
 }

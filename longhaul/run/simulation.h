@@ -8,6 +8,7 @@
 
 #include "longhaul/run/activity.h"
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/summary.h"
 #include "longhaul/run/workload.h"
 #include "longhaul/sim/world.h"
 
@@ -36,13 +37,16 @@ class Simulation {
   // The same with what its learner keeps (core/kept_values.h).
   std::vector<float> model();
   // Replaces the scorer by what `wrap` makes of it; before the run.
-  void wrap_scorer(const std::function<Workload::Score(Workload::Score)>& wrap) {
+  void wrap_scorer(const std::function<Workload::NodeScore(Workload::NodeScore)>& wrap) {
     if (score_) score_ = wrap(std::move(score_));
   }
   std::string parameters_hash();
   bool scores() const { return bool(score_); }
-  // Of the first worker's parameters as they stand; nothing for phantoms.
+  // Of the first worker's parameters as they stand; nothing for phantoms. Where sites have tests of
+  // their own, and the run has ended: the sum.
   Result<std::optional<Evaluation>> score();
+  // The parts of that sum, by site.
+  std::vector<SiteScore> site_scores() const;
 
  private:
   explicit Simulation(Workload workload) : workload_(std::move(workload)) {}
@@ -56,7 +60,7 @@ class Simulation {
   std::vector<std::uint32_t> incarnations_;
   Workload workload_;
   SharedMembers members_;
-  Workload::Score score_;
+  Workload::NodeScore score_;
   std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without
   std::unique_ptr<ActivityLog> activity_;           // the world's watcher
   std::unique_ptr<sim::World> world_;               // last: its threads use the learners

@@ -6,9 +6,11 @@
 #include <array>
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/job/json.h"
 
 namespace longhaul::run {
 namespace {
@@ -17,6 +19,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr auto kEvery = std::chrono::seconds(1);
+constexpr std::size_t kMostNames = 8;
 
 }  // namespace
 
@@ -42,6 +45,9 @@ json to_json(const NodeStatus& status) {
           {"rounds", status.rounds},
           {"max_rounds", status.max_rounds},
           {"time_s", status.time_s},
+          {"wan_bytes", status.wan_bytes},
+          {"wan_messages", status.wan_messages},
+          {"computing_s", status.computing_s},
           {"members", status.members},
           {"live", status.live},
           {"silent", silent},
@@ -60,6 +66,9 @@ Result<NodeStatus> parse_status(const std::string& path, const json& of) {
                       .rounds = of.at("rounds"),
                       .max_rounds = of.at("max_rounds"),
                       .time_s = of.at("time_s"),
+                      .wan_bytes = of.value("wan_bytes", std::uint64_t{0}),
+                      .wan_messages = of.value("wan_messages", std::uint64_t{0}),
+                      .computing_s = of.value("computing_s", 0.0),
                       .members = of.at("members"),
                       .live = of.at("live"),
                       .silent = {},
@@ -74,20 +83,49 @@ Result<NodeStatus> parse_status(const std::string& path, const json& of) {
   }
 }
 
-bool StatusFile::due() const { return Clock::now() - written_ >= kEvery; }
-
-void StatusFile::write(NodeStatus status) {
+double WaitClock::waited_s(const NodeStatus& status) {
   const auto now = Clock::now();
-  if (std::string what = status.state + " " + status.waits_for; what != what_) {
+  if (std::string what = fmt::format("{} {} {}", status.state, status.rounds, status.waits_for);
+      what != what_) {
     what_ = std::move(what);
     since_ = now;
   }
-  status.waited_s = std::chrono::duration<double>(now - since_).count();
+  return status.waits_for.empty() ? 0 : std::chrono::duration<double>(now - since_).count();
+}
+
+std::string names_text(const std::vector<std::string>& names, std::size_t of) {
+  if (names.empty()) return "";
+  const std::size_t shown = std::min(names.size(), kMostNames);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
+  if (shown < names.size()) text += " ...";
+  return fmt::format("{} ({} of {})", text, names.size(), of);
+}
+
+bool StatusFile::due() const { return Clock::now() - written_ >= kEvery; }
+
+void StatusFile::write(NodeStatus status) {
   status.host = host_name();
   status.process = getpid();
   status.written_s = unix_time();
-  written_ = now;
+  written_ = Clock::now();
   replace_file(path_, to_json(status).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+namespace {
+
+Result<NodeStatus> status_at(const std::string& path) {
+  const auto bytes = read_file(path);
+  if (!bytes) return bytes.error();
+  const auto text = std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  return parse_status(path, parse_json(text));
+}
+
+}  // namespace
+
+std::optional<NodeStatus> read_status(const std::string& folder) {
+  auto status = status_at(folder + "/status.json");
+  return status ? std::optional(*std::move(status)) : std::nullopt;
 }
 
 Result<std::vector<NodeStatus>> read_statuses(const std::string& run) {
@@ -99,10 +137,7 @@ Result<std::vector<NodeStatus>> read_statuses(const std::string& run) {
   std::vector<NodeStatus> statuses;
   for (const std::string& path : paths) {
     if (!fs::exists(path, error)) continue;
-    const auto bytes = read_file(path);
-    if (!bytes) return bytes.error();
-    const auto text = std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-    auto status = parse_status(path, json::parse(text, nullptr, /*allow_exceptions=*/false));
+    auto status = status_at(path);
     if (!status) return status.error();
     statuses.push_back(*std::move(status));
   }

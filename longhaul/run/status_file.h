@@ -3,6 +3,7 @@
 // it. One writer, the process that holds the folder; readers see the file of before or of after.
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,13 @@ struct NodeStatus {
   // meeting: connects to the others; computing, waiting; parting: tells the others that it is done;
   // simulating; ended.
   std::string state;
-  std::string waits_for = {};  // "round 11: parts of 2"; "": nothing
-  double waited_s = 0;         // real time in that state, waiting for that
+  std::string waits_for = {};  // "round 11: parts of 2", "lima, oslo (2 of 4)"; "": nothing
+  double waited_s = 0;         // real time that it has waited for that
   Round rounds = 0, max_rounds = 0;
   double time_s = 0;  // of the run
+  // Sent to other sites, and time spent computing, since the run began: simulated, of all sites.
+  std::uint64_t wan_bytes = 0, wan_messages = 0;
+  double computing_s = 0;
   std::uint64_t members = 0, live = 0;
   struct Silent {
     std::string peer;  // "rank 2 (oslo)"
@@ -37,25 +41,41 @@ struct NodeStatus {
 nlohmann::json to_json(const NodeStatus&);
 Result<NodeStatus> parse_status(const std::string& path, const nlohmann::json&);
 
+// How long a node has been waiting for the same. One thread.
+class WaitClock {
+ public:
+  // Real time since the last call with another state, round or thing waited for; 0: for nothing.
+  double waited_s(const NodeStatus&);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point since_ = Clock::now();
+  std::string what_;
+};
+
+// "lima, oslo (2 of 4)": these nodes, of `of` in all; a long list is cut. "": none.
+std::string names_text(const std::vector<std::string>& names, std::size_t of);
+
 class StatusFile {
  public:
   explicit StatusFile(std::string folder) : path_(folder + "/status.json") {}
   bool due() const;  // a second has passed since the last write
-  // Fills in host, process, waited_s and written_s. A disk that is full is no reason to end a run:
-  // a write that fails is tried again a second later.
+  // Fills in host, process and written_s. A disk that is full is no reason to end a run: a write
+  // that fails is tried again a second later.
   void write(NodeStatus);
 
  private:
   using Clock = std::chrono::steady_clock;
   const std::string path_;
-  Clock::time_point written_{}, since_ = Clock::now();
-  std::string what_;  // state and what it waits for, since then
+  Clock::time_point written_{};
 };
 
 // Seconds of the Unix clock, as NodeStatus::written_s.
 double unix_time();
 // The name of this host, as NodeStatus::host; empty if it has none.
 std::string host_name();
+// The status in this folder; nullopt: there is none that can be read.
+std::optional<NodeStatus> read_status(const std::string& folder);
 // Of a run: its own file, or those of the folders in it, by rank. An Error: there is none.
 Result<std::vector<NodeStatus>> read_statuses(const std::string& run);
 

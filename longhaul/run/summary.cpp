@@ -1,6 +1,7 @@
 #include "longhaul/run/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -9,12 +10,14 @@
 
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/run_folder.h"
 
 namespace longhaul::run {
 std::string_view to_string(StopReason reason) {
-  constexpr std::string_view names[] = {"target",      "max_rounds", "max_hours", "max_epochs",
-                                        "interrupted", "diverged",   "failed",    "participation"};
+  constexpr std::string_view names[] = {"target",     "max_rounds",    "max_hours",
+                                        "max_epochs", "interrupted",   "diverged",
+                                        "failed",     "participation", "invalid"};
   return names[std::size_t(reason)];
 }
 
@@ -23,6 +26,12 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
 }
 
 std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+StopReason stop_reason(const Error& error) {
+  return error.kind == Error::Kind::not_finite         ? StopReason::diverged
+         : error.kind == Error::Kind::invalid_argument ? StopReason::invalid
+                                                       : StopReason::failed;
+}
 
 StopReason stop_reason(const Job& job, bool reached_target, Round rounds, Time time) {
   if (reached_target) return StopReason::target;
@@ -38,8 +47,20 @@ void note_divergence(const Strategy& strategy, Summary& summary) {
   summary.failure = how;
 }
 
+void note_divergence(const Evaluation& at_end, Summary& summary) {
+  if (std::isfinite(at_end.loss) || summary.stop_reason == StopReason::diverged) return;
+  summary.stop_reason = StopReason::diverged;
+  summary.failure =
+      "the loss of the model that the run ended with is not finite; lower [optimizer] "
+      "rate, or look at the data";
+}
+
 std::string params_hash(std::span<const float> params) {
-  return params.empty() ? "" : hex64(XXH64(params.data(), params.size_bytes(), 0));
+  return params.empty() ? "" : hex64(digest(params));
+}
+
+std::uint64_t digest(std::span<const float> params) {
+  return XXH64(params.data(), params.size_bytes(), 0);
 }
 
 double to_bits(double nats) { return nats / std::numbers::ln2; }
@@ -66,6 +87,31 @@ Summary summary_of(const Job& job) {
   summary.target_bits_per_byte = job.stop.target_bits_per_byte;
   summary.job_hash = hex64(job_hash(job));
   return summary;
+}
+
+std::vector<SiteScore> site_scores(const Members& members,
+                                   const std::map<Rank, Evaluation>& by_rank) {
+  std::vector<SiteScore> scores;
+  for (const auto& [rank, one] : by_rank)
+    if (one.samples > 0)
+      scores.push_back({members.at(rank).site, one.loss, one.accuracy, one.samples});
+  return scores;
+}
+
+static void write_scores(const Summary& s, nlohmann::ordered_json& json) {
+  if (s.best) {
+    json["best_accuracy"] = s.best->accuracy;
+    json["best_loss"] = s.best->loss;
+    json["best_round"] = s.best->round;
+  }
+  for (const SiteScore& one : s.site_scores)
+    json["site_scores"].push_back({{"site", one.site},
+                                   {"loss", one.loss},
+                                   {"accuracy", one.accuracy},
+                                   {"samples", one.samples}});
+  if (s.data != "text") return;
+  json["bits_per_byte"] = or_null(s.bits_per_byte());
+  json["target_bits_per_byte"] = or_null(s.target_bits_per_byte);
 }
 
 nlohmann::ordered_json to_json(const Summary& s) {
@@ -98,6 +144,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
       {"members", s.participation.members},
       {"live", s.participation.live},
       {"participation", s.participation_share()},
+      {"participation_of_live", s.participation_of_live()},
   };
   const SampleCounts& samples = s.samples;
   json["samples"] = {{"computed", samples.computed}, {"used", nullptr}};
@@ -107,15 +154,8 @@ nlohmann::ordered_json to_json(const Summary& s) {
                        {"lost", samples.lost},
                        {"unused", samples.unused()}};
   if (s.participation.changes > 0) json["view_changes"] = s.participation.changes;
-  if (s.best) {
-    json["best_accuracy"] = s.best->accuracy;
-    json["best_loss"] = s.best->loss;
-    json["best_round"] = s.best->round;
-  }
-  if (s.data == "text") {
-    json["bits_per_byte"] = or_null(s.bits_per_byte());
-    json["target_bits_per_byte"] = or_null(s.target_bits_per_byte);
-  }
+  write_scores(s, json);
+  if (!s.warnings.empty()) json["warnings"] = s.warnings;
   write(s.statistics, json);
   if (!s.failure.empty()) json["failure"] = s.failure;
   if (s.pace) {
@@ -163,8 +203,15 @@ void read_added(const nlohmann::json& json, Summary& s) {
     if (!samples.at("used").is_null()) s.samples.used = samples.at("used").get<std::uint64_t>();
     s.samples.lost = samples.value("lost", std::uint64_t{0});
   }
+  s.warnings = json.value("warnings", std::vector<std::string>());
+  for (const auto& one : json.value("site_scores", nlohmann::json::array()))
+    s.site_scores.push_back({one.at("site").get<std::string>(), one.at("loss").get<double>(),
+                             one.at("accuracy").get<double>(),
+                             one.at("samples").get<std::uint64_t>()});
   const double share = json.value("participation", 1.0);
-  s.participation.left_out = (1 - share) * double(s.rounds);
+  s.participation.missed = (1 - share) * double(s.participation.members) * double(s.rounds);
+  s.participation.since = s.rounds;
+  s.participation.left_out = (1 - json.value("participation_of_live", share)) * double(s.rounds);
   if (!json.contains("best_round")) return;
   s.best = BestScore{json.at("best_round").get<std::uint64_t>(), json.at("best_loss").get<double>(),
                      json.at("best_accuracy").get<double>()};
@@ -173,13 +220,18 @@ void read_added(const nlohmann::json& json, Summary& s) {
 }  // namespace
 
 double Summary::participation_share() const {
+  const double all = double(participation.members) * double(rounds);
+  return all == 0 ? 1 : 1 - std::min(1.0, participation.missed_by(rounds) / all);
+}
+
+double Summary::participation_of_live() const {
   return rounds == 0 ? 1 : 1 - std::min(1.0, participation.left_out / double(rounds));
 }
 
 Result<Summary> parse_summary(const std::string& text) {
   Summary s;
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_json(text);
     auto optional = [&](const char* key) {
       const auto& value = json.at(key);
       return value.is_null() ? std::nullopt : std::optional(value.get<double>());
@@ -218,7 +270,7 @@ Result<Summary> parse_summary(const std::string& text) {
                 json.at("overruns").get<std::uint64_t>()};
     if (json.contains("lab")) s.lab = lab_figures(json["lab"]);
     const std::string reason = json.at("stop_reason").get<std::string>();
-    for (int i = 0; i <= int(StopReason::participation); ++i)
+    for (int i = 0; i <= int(StopReason::invalid); ++i)
       if (to_string(StopReason(i)) == reason) s.stop_reason = StopReason(i);
   } catch (const nlohmann::json::exception&) {
     return malformed("summary.json is damaged; start again with --force");
@@ -261,6 +313,8 @@ int exit_code(const Summary& summary, bool requires_target) {
       return 1;
     case StopReason::interrupted:
       return 130;
+    case StopReason::invalid:
+      return 2;
     case StopReason::failed:
       return 3;
   }

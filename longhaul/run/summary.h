@@ -1,7 +1,9 @@
 #pragma once
 // The result of a run: summary.json, and the output of `longhaul simulate --json`.
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -18,9 +20,10 @@ enum class StopReason : std::uint8_t {
   max_hours,
   max_epochs,
   interrupted,
-  diverged,      // a value that is not finite
-  failed,        // a peer, the network or a learner
-  participation  // too few took part: [run] on_low_participation
+  diverged,       // a value that is not finite
+  failed,         // a peer, the network or a learner
+  participation,  // too few took part: [run] on_low_participation
+  invalid         // the model cannot compute with these data
 };
 std::string_view to_string(StopReason);
 
@@ -33,6 +36,15 @@ struct PaceFigures {
   // Too many overruns to compare the run with the simulator.
   bool is_void() const { return share() > kTolerated; }
 };
+
+// What a site's model is worth on test samples of its own.
+struct SiteScore {
+  std::string site;
+  double loss = 0, accuracy = 0;
+  std::uint64_t samples = 0;
+};
+// Of all sites that have any, in the order of the job.
+std::vector<SiteScore> site_scores(const Members&, const std::map<Rank, Evaluation>& by_rank);
 
 struct Summary {
   // The job.
@@ -47,13 +59,15 @@ struct Summary {
   std::optional<double> final_accuracy, final_loss;  // absent: nothing to score (phantom)
   std::optional<double> time_to_target_s;
   std::uint64_t wan_bytes = 0, wan_messages = 0;
-  double compute_utilisation = 0;      // mean over sites of computing time / time
-  RunStatistics statistics;            // what strategies recorded
-  std::optional<BestScore> best = {};  // of the models that were scored
-  bool model_is_best = false;          // model.pt is the best model, not the last
+  double compute_utilisation = 0;           // mean over sites of computing time / time
+  RunStatistics statistics;                 // what strategies recorded
+  std::vector<SiteScore> site_scores = {};  // parts of the final score, if each site has its own
+  std::optional<BestScore> best = {};       // of the models that were scored
+  bool model_is_best = false;               // model.pt is the best model, not the last
   Participation participation = {};
   SampleCounts samples = {};
-  std::string params_hash;  // XXH64 of rank 0's parameters, hex; "" for phantoms
+  std::vector<std::string> warnings = {};  // what the user should look at, of this run
+  std::string params_hash;                 // XXH64 of rank 0's parameters, hex; "" for phantoms
   StopReason stop_reason = StopReason::max_rounds;
   std::string failure;              // why, if failed or diverged
   double real_s = 0;                // real time of all sessions; the only real time here
@@ -61,8 +75,10 @@ struct Summary {
   std::optional<PaceFigures> pace;  // with [net] pace
 
   bool has_target() const { return target_accuracy || target_bits_per_byte; }
-  // Workers counted in a round's mean / live workers, averaged over the rounds.
+  // Workers counted in a round's mean / workers of the job, averaged over the rounds.
   double participation_share() const;
+  // The same / live workers.
+  double participation_of_live() const;
   // Of data of kind text: the final loss in bits.
   std::optional<double> bits_per_byte() const;
 };
@@ -70,12 +86,17 @@ struct Summary {
 // Of nats.
 double to_bits(double nats);
 
+// Of a run that an Error has ended.
+StopReason stop_reason(const Error&);
 // The stop reason of a run that was not interrupted and did not fail.
 StopReason stop_reason(const Job&, bool reached_target, Round rounds, Time time);
 // A run that came to its end by itself because it diverged has that as its stop reason.
 void note_divergence(const Strategy&, Summary&);
 // XXH64 of the parameters, hex; "" for none.
 std::string params_hash(std::span<const float>);
+std::uint64_t digest(std::span<const float>);  // the same, as a number
+// The same where the model's loss at the end is not finite.
+void note_divergence(const Evaluation& at_end, Summary&);
 // The fields that follow from the job.
 Summary summary_of(const Job&);
 nlohmann::ordered_json to_json(const Summary&);

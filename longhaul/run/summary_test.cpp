@@ -86,7 +86,9 @@ TEST(Summary, BestModelAndParticipationComeBack) {
   s.rounds = 10;
   s.best = BestScore{7, 0.25, 0.75};
   s.model_is_best = true;
-  s.participation = {.members = 5, .live = 4, .changes = 1, .left_out = 0.5};
+  s.participation = {.members = 5, .live = 5};
+  s.participation.change(6, 4);
+  s.participation.leave_out(0.5);  // two of the four that are live
   const auto again = parse_summary(to_json(s).dump());
   ASSERT_TRUE(again) << again.error().what;
   ASSERT_TRUE(again->best);
@@ -94,7 +96,9 @@ TEST(Summary, BestModelAndParticipationComeBack) {
   EXPECT_EQ(again->best->accuracy, 0.75);
   EXPECT_TRUE(again->model_is_best);
   EXPECT_EQ(again->participation.live, 4u);
-  EXPECT_DOUBLE_EQ(again->participation_share(), 0.95);
+  EXPECT_DOUBLE_EQ(again->participation_of_live(), 1 - 0.5 / 10);
+  EXPECT_DOUBLE_EQ(again->participation_share(), 1 - (4 * 1 + 2) / 50.0)
+      << "four rounds without one of five, and two more missed one";
 }
 
 TEST(Progress, SaysBytesAndTimesBriefly) {

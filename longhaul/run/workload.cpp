@@ -1,18 +1,22 @@
 #include "longhaul/run/workload.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "longhaul/learn/models/registry.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/lane_learner.h"
+#include "longhaul/run/model_trial.h"
 #include "longhaul/run/torch_library.h"
 #include "longhaul/sim/phantom.h"
 
 namespace longhaul::run {
 namespace {
 
+constexpr Rank kEveryTest = Rank(-1);          // to a NodeScore: the tests of all sites
 constexpr std::uint64_t kPhantomShard = 1000;  // samples a phantom without data pretends to hold
 
 // The sites that have workers and are not left out, in the order of the file, and the workers of
@@ -79,21 +83,63 @@ Error at_key(const Job& job, Error error) {
 
 }  // namespace
 
-Status Workload::load_data(const Job& job) {
+// Those of one site. A server's site may have none.
+Status Workload::load_own_data(const Job& job, const std::string& name, const std::string& path) {
+  auto site = learn::load_site(data_, path);
+  if (!site) return at_key(job, site.error());
+  facts_ = learn::facts_of(site->train, site->test);
+  own_train_ = std::make_shared<learn::DataSet>(std::move(site->train));
+  own_test_ = std::make_shared<learn::DataSet>(std::move(site->test));
+  split_ = {own_train_, own_test_};
+  std::vector<std::uint32_t> rows(own_train_->size());
+  std::iota(rows.begin(), rows.end(), 0u);
+  for (const WorkerSite& one : worker_sites(job)) {
+    if (job.sites[one.site].name != name) continue;
+    if (own_tests()) test_rows_[one.ranks.front()] = {0, own_test_->size()};
+    LH_TRY(deal(one, name, std::move(rows), job.job.seed, shards_));
+  }
+  return Ok{};
+}
+
+Status Workload::load_data(const Job& job, std::optional<Rank> only) {
   const std::vector<WorkerSite> sites = worker_sites(job);
+  std::vector<std::string> names;
+  for (const WorkerSite& site : sites) names.push_back(job.sites[site.site].name);
   learn::Shards by_site;
   if (data_.partition == "local") {
-    std::vector<std::string> paths;
+    std::vector<std::string> paths, here;  // of sites whose files are here
     for (const WorkerSite& site : sites) {
-      paths.push_back(job.sites[site.site].data);
-      if (paths.back().empty())
-        return invalid(job.file + ": [site." + job.sites[site.site].name +
+      const SiteTable& table = job.sites[site.site];
+      if (only && table.name != members_[*only].site) continue;
+      if (table.data.empty())
+        return invalid(job.file + ": [site." + table.name +
                        "] data: missing; [data] partition = \"local\" needs a path at every site");
+      if (phantom_ && !std::filesystem::exists(table.data)) {
+        absent_.insert(table.name);
+        continue;
+      }
+      here.push_back(table.name);
+      paths.push_back(table.data);
     }
-    auto local = learn::load_local(data_, paths);
+    if (paths.empty() && !absent_.empty())
+      return invalid(
+          fmt::format("{}: [data] partition = \"local\": no site's file is here; the shape of "
+                      "the data needs one of them",
+                      job.file));
+    if (only) {
+      data_sites_ = names;
+      if (paths.empty()) return Ok{};
+      return load_own_data(job, members_[*only].site, paths.front());
+    }
+    data_sites_here_ = here.size();
+    auto local = learn::load_local(data_, here, paths);
     if (!local) return at_key(job, local.error());
     split_ = local->split;
-    by_site = std::move(local->shards);
+    warnings_ = local->warnings;
+    by_site = with_absent(names, std::move(local->shards));
+    for (std::size_t i = 0; i < local->tests.size(); ++i)
+      if (const auto& rows = local->tests[i]; !rows.empty())
+        test_rows_[sites[i].ranks.front()] = {rows.front(), rows.back() + 1};
   } else {
     auto split = learn::load_data(data_);
     if (!split) return at_key(job, split.error());
@@ -103,13 +149,54 @@ Status Workload::load_data(const Job& job) {
     by_site = *std::move(shards);
   }
   for (std::size_t i = 0; i < sites.size(); ++i)
-    LH_TRY(deal(sites[i], job.sites[sites[i].site].name, std::move(by_site[i]), job.job.seed,
-                shards_));
+    LH_TRY(deal(sites[i], names[i], std::move(by_site[i]), job.job.seed, shards_));
   samples_ = split_.train->size();
+  for (std::size_t i = 0; i < sites.size(); ++i)
+    if (absent_.contains(names[i])) samples_ += absent_samples();
   return Ok{};
 }
 
-Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners* own) {
+std::uint64_t Workload::absent_samples() const {
+  return split_.train->size() / std::max<std::size_t>(1, data_sites_here_);
+}
+
+// Plans take of a site whose file is elsewhere as many samples as the others have in the mean.
+learn::Shards Workload::with_absent(const std::vector<std::string>& names,
+                                    learn::Shards here) const {
+  learn::Shards all;
+  std::vector<std::uint32_t> usual(absent_samples());
+  std::iota(usual.begin(), usual.end(), 0u);
+  auto next = here.begin();
+  for (const std::string& name : names)
+    all.push_back(absent_.contains(name) ? usual : std::move(*next++));
+  return all;
+}
+
+Status Workload::meet(const std::map<std::string, learn::TableFacts>& said) {
+  std::vector<learn::SiteFacts> sites;
+  for (const std::string& name : data_sites_) {
+    const auto found = said.find(name);
+    if (found == said.end())
+      return unavailable("site " + name + " has not said what data it has; is it in the run?");
+    sites.push_back({name, "", found->second});
+  }
+  auto all = learn::agree(data_, sites);
+  if (!all) return all.error();
+  samples_ = all->training;
+  warnings_ = all->warnings;
+  split_.scales = all->scales;
+  split_.fills = all->means;
+  split_.statistics = all->numbers;
+  for (const auto& set : {own_train_, own_test_})
+    if (set) learn::bring_in_line(*set, *all);
+  if (layout_) return Ok{};
+  split_.train = std::make_shared<const learn::DataSet>(learn::empty_like(sites.front().facts));
+  split_.test = split_.train;
+  return find_layout();
+}
+
+Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners* own,
+                                std::optional<Rank> only) {
   if (job.focus)
     return invalid(job.file +
                    ": has [focus], which trains nothing: use longhaul serve, or simulate");
@@ -131,25 +218,53 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
   work.model_ = *model;
   work.data_ = *data;
   work.optimizer_ = *optimizer;
+  for (const Member& member : work.members_) {
+    const auto site = std::ranges::find(job.sites, member.site, &SiteTable::name);
+    work.overrides_.push_back(
+        {site->batch.value_or(work.data_.batch), site->rate.value_or(work.optimizer_.rate)});
+  }
   const bool phantom_model = work.model_.kind == "phantom";
   work.phantom_ = phantom_model || !numbers;
   if (phantom_model && work.data_.kind == "none") {
     work.samples_ = kPhantomShard * job.workers();
   } else {
-    LH_TRY(work.load_data(job));
+    LH_TRY(work.load_data(job, only));
   }
-  LH_TRY(work.find_layout());
+  const bool known = work.data_sites_.empty() || work.own_train_;  // else meet() finds it
+  if (known) LH_TRY(work.find_layout());
   return work;
+}
+
+// All that a file can do wrong at once, in a copy of this process: it is loaded, and trained and
+// scored on one batch where there are samples.
+Status Workload::try_script() const {
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  const auto trial = [&]() -> Status {
+    const learn::DataShape shape = split_.train ? split_.train->shape : learn::DataShape{};
+    const auto outline = (*torch)->outline_of(model_, shape);
+    if (!outline) return outline.error();
+    if (phantom_ || !split_.train || split_.train->size() == 0) return Ok{};
+    std::vector<std::uint32_t> rows(std::min<std::size_t>(split_.train->size(), data_.batch));
+    std::iota(rows.begin(), rows.end(), 0u);
+    const auto learner = make_learner(std::move(rows), /*origin=*/0);
+    return learner ? Status(Ok{}) : Status(learner.error());
+  };
+  return try_in_copy("[model] path = \"" + model_.path + "\"", {model_.trial_s, model_.trial_mb},
+                     trial);
 }
 
 Status Workload::find_layout() {
   const learn::DataShape shape = split_.train ? split_.train->shape : learn::DataShape{};
   if (model_.kind == "script") {  // the file says
+    LH_TRY(try_script());
     auto torch = torch_library();
     if (!torch) return torch.error();
-    auto layout = (*torch)->model_layout(model_, shape);
-    if (!layout) return layout.error();
-    layout_ = whole_layout_ = *layout;
+    auto outline = (*torch)->outline_of(model_, shape);
+    if (!outline) return outline.error();
+    whole_layout_ = outline->layout;
+    layout_ = learn::exchanged_layout(model_, whole_layout_);
+    code_digest_ = outline->code_digest;
     return Ok{};
   }
   auto spec = learn::model_spec(model_, shape);
@@ -157,6 +272,13 @@ Status Workload::find_layout() {
   whole_layout_ = learn::layout_of(*spec);
   layout_ = learn::exchanged_layout(model_, whole_layout_);
   return Ok{};
+}
+
+Workload::SharedSets Workload::shared_sets() const {
+  const auto entry = learn::find_data(data_.kind);
+  if (own_ || !entry || (*entry)->place == learn::DataEntry::Place::none) return {};
+  if (data_.partition != "local") return {split_.train, split_.test};
+  return {nullptr, own_tests() ? nullptr : split_.test};
 }
 
 Result<Workload::ThreadSetup> Workload::set_up_threads() const {
@@ -218,30 +340,50 @@ Result<std::unique_ptr<Learner>> Workload::make_lanes(Rank rank, std::uint32_t l
 
 Result<std::unique_ptr<Learner>> Workload::make_learner(std::vector<std::uint32_t> shard,
                                                         std::uint32_t origin) const {
+  const Override own = own_ ? Override{data_.batch, 0} : overrides_.at(origin);
   if (phantom_)
     return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
-        layout_, data_.batch, shard.empty() ? kPhantomShard : shard.size()));
+        layout_, own.batch, shard.empty() ? kPhantomShard : shard.size()));
   auto torch = torch_library();
   if (!torch) return torch.error();
+  learn::OptimizerConfig optimizer = optimizer_;
+  optimizer.rate = own.rate;
   return (*torch)->make_learner({.model = model_,
-                                 .optimizer = optimizer_,
+                                 .optimizer = optimizer,
                                  .data = split_.train,
                                  .shard = std::move(shard),
-                                 .batch = data_.batch,
+                                 .batch = own.batch,
                                  .seed = seed_,
-                                 .origin = origin});
+                                 .origin = origin,
+                                 .class_weights = data_.class_weights});
 }
 
 Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
-  if (phantom_) return Score();
-  if (own_) return own_->score;
+  auto score = make_node_scorer(threads);
+  if (!score) return score.error();
+  if (!*score) return Score();
+  return Score([score = *std::move(score)](std::span<const float> model) {
+    return score(kEveryTest, model);
+  });
+}
+
+Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
+  if (phantom_ || (own_ && !own_->score)) return NodeScore();
+  if (own_)
+    return NodeScore(
+        [score = own_->score](Rank, std::span<const float> model) { return score(model); });
   auto torch = torch_library();
   if (!torch) return torch.error();
   auto made = (*torch)->make_scorer(model_, split_.test);
   if (!made) return made.error();
   const std::shared_ptr<learn::Scorer> scorer = std::move(*made);
-  return Score(
-      [scorer, threads](std::span<const float> model) { return scorer->score(model, threads); });
+  return NodeScore([scorer, threads, own = own_tests(), rows = test_rows_](
+                       Rank rank, std::span<const float> model) -> Result<Evaluation> {
+    if (!own || rank == kEveryTest) return scorer->score(model, threads);
+    const auto share = rows.find(rank);
+    if (share == rows.end()) return Evaluation{};
+    return scorer->score(model, threads, {share->second.first, share->second.second});
+  });
 }
 
 Status Workload::save(const std::string& folder, std::span<const float> model,
@@ -264,7 +406,9 @@ std::vector<std::vector<std::uint64_t>> Workload::label_counts() const {
   if (!split_.train) return {};
   learn::Shards workers;
   for (Rank rank = 0; rank < members_.size(); ++rank)
-    if (members_[rank].is(Role::worker)) workers.push_back(shards_[rank]);
+    if (members_[rank].is(Role::worker))
+      workers.push_back(absent_.contains(members_[rank].site) ? std::vector<std::uint32_t>()
+                                                              : shards_[rank]);
   return learn::label_counts(*split_.train, workers);
 }
 

@@ -19,6 +19,7 @@
 #include "longhaul/base/settings.h"
 #include "longhaul/net/tcp.h"
 #include "longhaul/run/focus/answers.h"
+#include "longhaul/run/focus/api_token.h"
 
 namespace longhaul::run {
 namespace {
@@ -215,7 +216,8 @@ void QueryApi::State::forget(std::uint64_t client) {
   give(Requested{client, nullptr});
 }
 
-QueryApi::QueryApi(std::shared_ptr<const Members> members, std::function<void(Input)> give)
+QueryApi::QueryApi(std::shared_ptr<const Members> members, std::string token,
+                   std::function<void(Input)> give)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.members = std::move(members);
@@ -223,14 +225,25 @@ QueryApi::QueryApi(std::shared_ptr<const Members> members, std::function<void(In
   state.server.new_task_queue = [] { return new httplib::ThreadPool(kMostOpen + kMoreThreads); };
   state.server.set_tcp_nodelay(true);
   state.server.set_keep_alive_max_count(1);  // a query each; an open connection holds a thread
-  state.server.set_pre_routing_handler(
-      [](const httplib::Request& request, httplib::Response& response) {
-        if (is_of_this_machine(request)) return httplib::Server::HandlerResponse::Unhandled;
-        State::refuse(invalid("asked as another machine's page: expected 127.0.0.1 or localhost in "
-                              "the headers Host and, where there is one, Origin"),
-                      response, 403);
-        return httplib::Server::HandlerResponse::Handled;
-      });
+  state.server.set_pre_routing_handler([token = std::move(token)](const httplib::Request& request,
+                                                                  httplib::Response& response) {
+    using Answer = httplib::Server::HandlerResponse;
+    if (!is_of_this_machine(request)) {
+      State::refuse(invalid("asked as another machine's page: expected 127.0.0.1 or localhost in "
+                            "the headers Host and, where there is one, Origin"),
+                    response, 403);
+      return Answer::Handled;
+    }
+    if (request.method == "GET" || request.method == "HEAD" ||
+        has_token(request.get_header_value("Authorization"), token))
+      return Answer::Unhandled;
+    State::refuse(
+        invalid("no right to change anything here: expected the header \"Authorization: Bearer "
+                "TOKEN\" with what is in api.token of the site's folder; longhaul model reads "
+                "it"),
+        response, 401);
+    return Answer::Handled;
+  });
   state.server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
     if (response.status == 404)
       State::refuse(invalid("expected GET /query, GET /status or POST /model"), response, 404);
@@ -345,7 +358,8 @@ Status ask(const std::string& address, httplib::Request request, double patience
 
 }  // namespace
 
-Status give_site(const std::string& address, const focus::GivenModel& model, double patience_s,
+Status give_site(const std::string& address, const std::string& token,
+                 const focus::GivenModel& model, double patience_s,
                  const std::function<bool(const std::string&)>& line) {
   httplib::Request request;
   request.method = "POST";
@@ -354,6 +368,7 @@ Status give_site(const std::string& address, const focus::GivenModel& model, dou
   if (model.T >= 0) request.path += fmt::format("&T={}", model.T);
   request.body = model.file;
   request.set_header("Content-Type", "application/octet-stream");
+  request.set_header("Authorization", "Bearer " + token);
   return ask(address, std::move(request), patience_s, line);
 }
 

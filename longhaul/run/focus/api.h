@@ -5,8 +5,9 @@
 //   POST /model?classes=3,7&K=2&T=0.5&ms=0.4          the body is a cheap model for all sites
 //   GET /status                                       one JSON object
 //
-// Times are seconds; what is left out holds no limit. Anybody on this machine may ask, but no page
-// of another site in a browser here: Host and Origin are checked. 32 answers go on at a time.
+// Times are seconds; without a parameter there is no limit. Anybody on this machine may ask, but no
+// page of another site in a browser here: Host and Origin are checked. A POST needs the site's
+// token (api_token.h) as `Authorization: Bearer TOKEN`. At most 32 answers are open at a time.
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,7 +22,7 @@ namespace longhaul::run {
 class QueryApi {
  public:
   // `give`: feeds the node; called from other threads.
-  QueryApi(std::shared_ptr<const Members>, std::function<void(Input)> give);
+  QueryApi(std::shared_ptr<const Members>, std::string token, std::function<void(Input)> give);
   ~QueryApi();  // ends what is open
   // Begins to listen; 0: any free port. Returns the port.
   Result<std::uint16_t> start(std::uint16_t port);
@@ -45,9 +46,9 @@ struct QueryRequest {
   std::uint32_t limit = 0;
   bool follow = false;
 };
-// Gives a site's interface a model for all sites; otherwise as ask_site().
-Status give_site(const std::string& address, const focus::GivenModel&, double patience_s,
-                 const std::function<bool(const std::string& line)>& line);
+// Gives a site's interface a model for all sites, with its token; otherwise as ask_site().
+Status give_site(const std::string& address, const std::string& token, const focus::GivenModel&,
+                 double patience_s, const std::function<bool(const std::string& line)>& line);
 Status ask_site(const std::string& address, const QueryRequest&, double patience_s,
                 const std::function<bool(const std::string& line)>& line);
 

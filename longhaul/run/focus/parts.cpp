@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "longhaul/core/cheap_models.h"
 #include "longhaul/focus/tracks.h"
@@ -70,6 +71,7 @@ Result<FocusParts> FocusParts::load(const Job& job) {
     if (job.queries[i].cls >= parts.classes())
       return invalid(fmt::format("{}: [[focus.query]] class = {}: expected 0 to {}", job.file,
                                  job.queries[i].cls, parts.classes() - 1));
+  LH_TRY(parts.try_files());
   return parts;
 }
 
@@ -105,19 +107,52 @@ Result<std::unique_ptr<Learner>> FocusParts::make_learner(Rank rank) const {
     return std::unique_ptr<Learner>(
         std::make_unique<focus::TracksLearner>(job_->job.seed, std::move(cheap)));
   }
-  learn::InferenceParts parts{
-      .accurate = job_->focus->gt, .cheap = {}, .shape = images_->shape, .rank = rank};
-  for (std::uint32_t i = 0; i < cheap_models(); ++i)
-    parts.cheap.push_back({cheap_[i].path, specialised(i)});
   auto torch = torch_library();
   if (!torch) return torch.error();
-  auto learner = (*torch)->make_inference(parts);
+  auto learner = (*torch)->make_inference(files(rank));
   if (!learner) {
     Error error = learner.error();
     error.what = job_->file + ": [focus] " + error.what;
     return error;
   }
   return learner;
+}
+
+learn::InferenceParts FocusParts::files(Rank rank) const {
+  learn::InferenceParts parts{
+      .accurate = job_->focus->gt, .cheap = {}, .shape = images_->shape, .rank = rank};
+  for (std::uint32_t i = 0; i < cheap_models(); ++i)
+    parts.cheap.push_back({cheap_[i].path, specialised(i)});
+  return parts;
+}
+
+// All files of the job at once, in a copy of this process.
+Status FocusParts::try_files() const {
+  auto torch = torch_library();
+  if (!torch) return torch.error();
+  const auto trial = [&]() -> Status {
+    const auto learner = (*torch)->make_inference(files(0));
+    return learner ? Status(Ok{}) : Status(learner.error());
+  };
+  const Status tried = try_in_copy("a model of [focus]", limits(), trial);
+  if (tried) return Ok{};
+  return Error{tried.error().kind, job_->file + ": [focus] " + tried.error().what};
+}
+
+TrialLimits FocusParts::limits() const { return {job_->focus->trial_s, job_->focus->trial_mb}; }
+
+Status FocusParts::try_given(const focus::GivenModel& model, const std::string& program,
+                             std::stop_token stop) const {
+  const auto list = [](const auto& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); };
+  std::vector<std::string> command = {program,     "try-model",
+                                      "--sample",  list(images_->shape.sample),
+                                      "--outputs", std::to_string(images_->shape.outputs)};
+  if (!model.classes.empty()) {
+    command.push_back("--classes");
+    command.push_back(list(model.classes));
+  }
+  return try_in_command("the given model", limits(), std::move(command), model.file,
+                        std::move(stop));
 }
 
 std::unique_ptr<sim::ComputeTime> FocusParts::times() const {

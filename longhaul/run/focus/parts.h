@@ -4,12 +4,15 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <stop_token>
 
 #include "longhaul/core/learner.h"
 #include "longhaul/focus/focus_node.h"
 #include "longhaul/focus/parameters.h"
+#include "longhaul/learn/inference.h"
 #include "longhaul/run/focus/image_tracks.h"
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/model_trial.h"
 #include "longhaul/sim/compute_time.h"
 
 namespace longhaul::run {
@@ -43,6 +46,8 @@ class FocusParts {
   // Puts models that the node is given into its learner, which lives as long, and notes their
   // times.
   focus::NodeConfig::PutModel put_model(Rank, Learner&) const;
+  // Tries a given model in a process of its own: `program`, this one, with `try-model`.
+  Status try_given(const focus::GivenModel&, const std::string& program, std::stop_token) const;
   bool has_real_models() const { return images_ != nullptr; }
 
   // Objects first, first + every, ... of a rank's stream, `count` of them, through all models, or
@@ -67,6 +72,9 @@ class FocusParts {
   };
   class InferTimes;
   explicit FocusParts(const Job& job) : job_(&job) {}
+  learn::InferenceParts files(Rank) const;
+  TrialLimits limits() const;
+  Status try_files() const;
   Status choose(focus::Config&, std::uint32_t& cheap, Rank, Learner&) const;
 
   const Job* job_;

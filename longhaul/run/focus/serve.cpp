@@ -8,6 +8,7 @@
 #include "longhaul/net/event_loop.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/focus/api.h"
+#include "longhaul/run/focus/api_token.h"
 #include "longhaul/run/focus/log_writer.h"
 #include "longhaul/run/focus/parts.h"
 #include "longhaul/run/interrupt.h"
@@ -40,6 +41,8 @@ Status follow_job(const std::string& folder, const Job& job) {
   then.hub = now.hub;
   then.thumb_kb = now.thumb_kb;
   then.queue_items = now.queue_items;
+  then.trial_s = now.trial_s;
+  then.trial_mb = now.trial_mb;
   then.answer_timeout_s = now.answer_timeout_s;
   then.duration_s = now.duration_s;
   then.objects = now.objects;
@@ -84,6 +87,7 @@ class ServingSite {
   std::unique_ptr<QueryApi> api_;
   std::uint16_t port_ = 0;
   std::optional<Error> api_failure_;
+  std::optional<GivenTrials> trials_;  // ends before what it tells the end of a trial
 };
 
 Result<std::unique_ptr<ServingSite>> ServingSite::make(const Job& job, const ServeOptions& options,
@@ -96,6 +100,7 @@ Result<std::unique_ptr<ServingSite>> ServingSite::make(const Job& job, const Ser
 ServingSite::~ServingSite() {
   std::error_code none;
   if (announced_) std::filesystem::remove(api_file(), none);
+  if (folder_) std::filesystem::remove(token_file(options_.folder), none);
 }
 
 Status ServingSite::open_log() {
@@ -134,6 +139,14 @@ Status ServingSite::build(NodeSockets sockets) {
   learner_ = *std::move(learner);
   auto config = parts_->node_config(options_.rank, *learner_);
   if (!config) return config.error();
+  if (parts_->has_real_models() && !options_.program.empty()) {
+    trials_.emplace(
+        [this](const focus::GivenModel& model, std::stop_token stop) {
+          return parts_->try_given(model, options_.program, std::move(stop));
+        },
+        [this] { loop_->give(Arrived{}); });
+    config->try_model = [this](const auto& model) { return trials_->result(model); };
+  }
   made_ = std::make_unique<focus::FocusNode>(*config);
   strategy_ = made_.get();
   if (!options_.force) LH_TRY(follow_job(options_.folder, job_));
@@ -153,8 +166,10 @@ Status ServingSite::build(NodeSockets sockets) {
   loop_ = std::make_unique<net::EventLoop>(std::move(loop), place, learner_.get(),
                                            net::EventLoop::Scorer{}, observer());
   node_ = std::make_unique<Node>(place, std::move(made_), learner_.get(), *loop_);
-  api_ =
-      std::make_unique<QueryApi>(members_, [this](Input input) { loop_->give(std::move(input)); });
+  auto token = make_token(token_file(options_.folder));
+  if (!token) return token.error();
+  api_ = std::make_unique<QueryApi>(members_, *std::move(token),
+                                    [this](Input input) { loop_->give(std::move(input)); });
   return Ok{};
 }
 
@@ -222,6 +237,7 @@ Result<ServeSummary> ServingSite::run() {
   api_.reset();
   if (!log_->failure() && done.objects > at_checkpoint_) write_checkpoint();
   LH_TRY(log_->close());  // what was appended is written
+  if (!loop_->peers().listening()) folder_->discard();
   if (api_failure_) return *api_failure_;
   if (!ended && !done.interrupted) return ended.error();
   return done;

@@ -17,6 +17,7 @@ struct ServeOptions {
   std::string folder = {};                  // of this node; an index that is there is continued
   bool force = false;                       // an index that is there is removed
   bool rejoin = false;                      // into a run that goes on without this node
+  std::string program = {};  // this one: given models are tried in a process of it; "": in here
   Security security = {};
   std::uint16_t port = 0;                             // of the interface; 0: any free one
   std::function<void(const std::string&)> note = {};  // for the user, one line

@@ -116,13 +116,17 @@ Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
   return Ok{};
 }
 
-// The kinds of a table that can be combined with the rest of the job: "[codec] kind = "fp32"".
+// The kinds of a table that can be combined with the rest of the job: ": choose [codec] kind =
+// "fp32"". If none can, as the job has a second mistake, those without this one.
 std::string kinds_that_do(const Job& job, const SyncEntry& sync, std::string_view table) {
-  std::vector<std::string> names;
+  std::vector<std::string> fit, better;
   const auto collect = [&](std::string_view name, const auto& registry, auto&& is_illegal) {
     if (name != table) return;
-    for (const auto& entry : registry)
-      if (!is_illegal(entry)) names.push_back(fmt::format("\"{}\"", entry.name));
+    for (const auto& entry : registry) {
+      const std::optional<Illegal> left = is_illegal(entry);
+      if (!left) fit.push_back(fmt::format("\"{}\"", entry.name));
+      if (!left || left->table != table) better.push_back(fmt::format("\"{}\"", entry.name));
+    }
   };
   const OverlayEntry& overlay = *job.overlay.entry;
   const TransferEntry& transfer = *job.transfer.entry;
@@ -141,7 +145,9 @@ std::string kinds_that_do(const Job& job, const SyncEntry& sync, std::string_vie
   collect("outer", outer::registry(), [&](const OuterEntry& other) {
     return illegal(sync, overlay, transfer, codec, feedback, other);
   });
-  return fmt::format("[{}] kind = {}", table, fmt::join(names, " or "));
+  const std::vector<std::string>& names = fit.empty() ? better : fit;
+  return names.empty() ? ""
+                       : fmt::format(": choose [{}] kind = {}", table, fmt::join(names, " or "));
 }
 
 // A strategy that talks to a server by itself has [server], and no settings of an overlay.
@@ -150,7 +156,7 @@ Status check_combination(const Document& doc, const Job& job) {
   if (const auto found = illegal(sync, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
                                  job.error_feedback, *job.outer.entry)) {
     std::string why = found->why;
-    if (!found->table.empty()) why += ": choose " + kinds_that_do(job, sync, found->table);
+    if (!found->table.empty()) why += kinds_that_do(job, sync, found->table);
     return invalid(fmt::format("{}: {}", place_of(doc, why), why));
   }
   const bool served = sync.traits.served;
@@ -189,8 +195,14 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (job.roles.server && !sites.find(*job.roles.server))
     return about(doc, "roles", "server",
                  "a site's name" + suggestion(*job.roles.server, sites.names()));
-  if (job.model.text("bn") == "local" &&
-      entry_with(*job.sync.entry, job.sync.settings).traits.served)
+  const bool served = entry_with(*job.sync.entry, job.sync.settings).traits.served;
+  if (served && tests_at_sites(job) && (job.stop.target_accuracy || job.stop.target_loss()))
+    return about(
+        doc, "data", "test_path",
+        fmt::format("a test set: with a target and [sync] kind = \"{}\" the server scores its "
+                    "model, and with [data] partition = \"local\" it has no samples",
+                    job.sync.entry->name));
+  if (job.model.text("bn") == "local" && served)
     return about(doc, "model", "bn",
                  fmt::format("\"mean\": with [sync] kind = \"{}\" the server's model is scored, "
                              "which has no running statistics of its own",
@@ -203,7 +215,8 @@ Status check_stream(const Document& doc, const Job& job) {
   const focus::Config& focus = *job.focus;
   const bool images = focus.stream == "images";
   const std::string data = job.kind("data");
-  if (images && (data == "none" || data == "text" || data == "csv" || data == "libsvm"))
+  if (images &&
+      (data == "none" || data == "text" || data == "tokens" || data == "csv" || data == "libsvm"))
     return invalid(doc.file +
                    ": [data] kind: expected images with [focus] stream = \"images\", for "
                    "example \"fashion_mnist\"");

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uintmax_t kMaxJobFile = 128 << 20;
 constexpr std::size_t kMaxArray = 65536;
+constexpr std::size_t kMaxKeyParts = 100;
 constexpr std::size_t kMaxTables = 1 << 20;  // of one name
 
 Error at(const std::string& file, const toml::node& node, const std::string& what) {
@@ -159,9 +160,39 @@ Status read_table(Document& doc, std::string_view name, const toml::node& node) 
   return Ok{};
 }
 
+// Line of the first dotted key with too many parts; 0: there is none. The parser makes a table of
+// each part inside the one before, which it cannot even free again if there are very many. Dots
+// outside of strings and comments are counted from one delimiter to the next.
+int line_of_long_key(std::string_view text) {
+  std::size_t dots = 0;
+  int line = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      const std::size_t quotes = text.substr(i, 3) == std::string(3, c) ? 3 : 1;
+      std::size_t end = i + quotes;
+      while (end < text.size() && text.substr(end, quotes) != std::string(quotes, c)) {
+        if (text[end] == '\n' && quotes == 1) break;  // not closed: the parser says so
+        line += text[end] == '\n';
+        end += c == '"' && text[end] == '\\' ? 2 : 1;
+      }
+      i = std::min(text.size(), end + quotes) - 1;
+      if (end < text.size() && text[end] == '\n' && quotes == 1) i = end - 1;
+    } else if (c == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '.') {
+      if (++dots > kMaxKeyParts) return line;
+    } else if (std::string_view("\n,=[]{}").find(c) != std::string_view::npos) {
+      dots = 0;
+      line += c == '\n';
+    }
+  }
+  return 0;
+}
+
 // The value of a --set: TOML if it is that, else the text itself.
 Value command_line_value(std::string_view text) {
-  if (text.find('\n') == std::string_view::npos && text.find('\r') == std::string_view::npos) {
+  if (text.find_first_of("\n\r") == std::string_view::npos && line_of_long_key(text) == 0) {
     try {
       const toml::table table = toml::parse(fmt::format("value = {}", text));
       const toml::node* node = table.size() == 1 ? table.get("value") : nullptr;
@@ -200,6 +231,9 @@ const Settings* Document::find(std::string_view name) const {
 Result<Document> parse_document(std::string_view text, std::string file, bool collects) {
   Document doc;
   doc.file = std::move(file);
+  if (const int line = line_of_long_key(text); line > 0)
+    return malformed(fmt::format("{}:{}: a dotted key of more than {} parts; expected TABLE.KEY",
+                                 doc.file, line, kMaxKeyParts));
   try {
     const toml::table root = toml::parse(text, std::string_view(doc.file));
     for (const auto& [name, node] : root) {

@@ -113,5 +113,44 @@ TEST(Override, RefusesWhatIsNoAssignment) {
   EXPECT_EQ(doc->find("stop"), nullptr);
 }
 
+TEST(Document, ADottedKeyOfVeryManyPartsIsRefused) {
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  for (const std::string& line :
+       {key + " = 1", "[" + key + "]", "[[" + key + "]]", "x = {" + key + " = 1}",
+        "x = [{b = 1, \"c.d\" ." + key + " = 1}]"}) {
+    const auto doc = parse_document("# a.b\n" + line + "\n", "job.toml");
+    ASSERT_FALSE(doc);
+    EXPECT_EQ(doc.error().what,
+              "job.toml:2: a dotted key of more than 100 parts; expected TABLE.KEY");
+  }
+}
+
+TEST(Document, DotsOfStringsCommentsAndNumbersAreNoKey) {
+  const std::string dots(1000, '.');
+  for (const std::string& line :
+       {"path = \"" + dots + "\"", "path = '" + dots + "'", "path = \"\"\"\n" + dots + "\"\"\"",
+        "path = \"\\\"" + dots + "\" # " + dots, "# " + dots}) {
+    const auto doc = parse_document("[data]\n" + line + "\n", "job.toml");
+    EXPECT_TRUE(doc) << line.substr(0, 40) << ": " << (doc ? "" : doc.error().what);
+  }
+  std::string list = "[data]\nlabels = [1.5";
+  for (int i = 0; i < 1000; ++i) list += ", 2.5";
+  EXPECT_TRUE(parse_document(list + "]\n", "job.toml"));
+  const auto open = parse_document("[data]\npath = \"a\n" + std::string("b.c = 1\n"), "job.toml");
+  ASSERT_FALSE(open);
+  EXPECT_NE(open.error().what.find("not valid TOML"), std::string::npos);
+}
+
+TEST(Document, ValuesNestedVeryDeepAreRefused) {
+  for (const auto& [begin, end] : {std::pair{"[", "]"}, std::pair{"{a = ", "}"}}) {
+    std::string text = "[data]\npath = ";
+    for (int i = 0; i < 100'000; ++i) text += begin;
+    text += "1";
+    for (int i = 0; i < 100'000; ++i) text += end;
+    EXPECT_FALSE(parse_document(text + "\n", "job.toml"));
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::run

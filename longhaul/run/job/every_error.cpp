@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/base/settings.h"
 #include "longhaul/run/job/reference.h"
+#include "longhaul/sync/registry.h"
 
 namespace longhaul::run {
 namespace {
@@ -36,6 +38,23 @@ int line_of(const std::string& file, const std::string& what) {
   return line;
 }
 
+// In the place of a bad kind of a table that has no default: the one that was meant, if that can
+// be told, so that what is said of other tables fits it.
+std::string stand_in(const Settings& table, const Subject& subject) {
+  if (subject.table == "model") return "phantom";
+  std::vector<std::string_view> names;
+  for (const SyncEntry& entry : sync::registry()) names.push_back(entry.name);
+  const std::string_view near = nearest(table.text("kind").value_or(""), names);
+  return std::string(near.empty() ? names.front() : near);
+}
+
+// Parts that exist and cannot be combined: "[sync] kind = "fedasync" talks to its server ...".
+bool is_combination(const std::string& what) {
+  const Subject subject = subject_of(what);
+  return subject.key == "kind" &&
+         what.find(fmt::format("[{}] kind = ", subject.table)) != std::string::npos;
+}
+
 // Of a bad kind the keys of the table cannot be judged either: the table is taken out.
 bool take_out(Document& doc, const Subject& subject) {
   for (auto* list : {&doc.tables, &doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries,
@@ -44,15 +63,14 @@ bool take_out(Document& doc, const Subject& subject) {
       return one.table == subject.table && one.find(subject.key);
     });
     if (table == list->end()) continue;
-    if (subject.key == "kind")
-      table->entries.clear();
-    else
+    if (subject.key != "kind") {
       std::erase_if(table->entries, [&](const Setting& one) { return one.key == subject.key; });
-    // Those two have no default.
-    if (subject.key == "kind" && subject.table == "sync")
-      table->set({"kind", {std::string("bsp")}, doc.file, 0});
-    if (subject.key == "kind" && subject.table == "model")
-      table->set({"kind", {std::string("phantom")}, doc.file, 0});
+      return true;
+    }
+    const std::string kind = stand_in(*table, subject);
+    table->entries.clear();
+    if (subject.table == "sync" || subject.table == "model")
+      table->set({"kind", {kind}, doc.file, 0});
     return true;
   }
   return false;
@@ -93,7 +111,8 @@ Error every_error(Document doc, const Error& first,
                          (changed && what.find(": missing") != std::string::npos);
     if (follows) break;
     errors.push_back(job.error());
-    if (!take_out(doc, subject)) break;
+    // Which of the parts is the mistake is not known: none can be taken out.
+    if (is_combination(what) || !take_out(doc, subject)) break;
     taken.insert({subject.table, subject.key == "kind" ? "" : subject.key});
     job = resolve(doc);
   }

@@ -135,6 +135,16 @@ TEST(Variants, WithAnotherKindTakeTheTablesPlace) {
   EXPECT_EQ(value_of(*same, "optimizer", "rate"), "0.1");
 }
 
+TEST(Job, TwoMistakesAreToldEachByItself) {
+  // What is said of other tables is for the strategy that was meant.
+  const std::string two = error_of(
+      job_text("[sync]\nkind = \"fedasynk\"\nalpha = 2.5\n[server]\ndown_codec = \"fp99\"\n"));
+  EXPECT_THAT(two, HasSubstr("[sync] kind: expected a known kind, found \"fedasynk\"; did you mean "
+                             "'fedasync'? (known: "));
+  EXPECT_THAT(two, HasSubstr("[server] down_codec: "));
+  EXPECT_THAT(two, ::testing::Not(HasSubstr("kind = \"bsp\"")));
+}
+
 std::string bsp(const std::string& more, const std::string& sites = kSites) {
   return job_text("[sync]\nkind = \"bsp\"\n" + more, sites);
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/base/decimal.h"
 #include "longhaul/codec/registry.h"
+#include "longhaul/learn/data/load.h"
 #include "longhaul/learn/models/optimizer_config.h"
 
 namespace longhaul::run {
@@ -20,8 +22,14 @@ std::uint64_t number_of(const Settings& settings, const std::vector<FieldDoc>& d
   return number && *number > 0 ? std::uint64_t(*number) : fallback;
 }
 
-// The rate of the local optimiser, by itself or by default.
+std::uint64_t batch_of(const Job& job, const SiteTable& site) {
+  return site.batch ? *site.batch : number_of(job.data, {}, "batch", 32);
+}
+
+// The rate of the local optimiser, by itself or by default; 0 if sites have rates of their own.
 double rate_of(const Job& job) {
+  if (std::ranges::any_of(job.sites, [](const SiteTable& site) { return site.rate.has_value(); }))
+    return 0;
   const Setting* rate = job.optimizer.find("rate");
   if (!rate) return learn::OptimizerConfig{}.rate;
   if (const auto* whole = std::get_if<std::int64_t>(&rate->value.data)) return double(*whole);
@@ -72,17 +80,23 @@ std::uint64_t steps_while_waiting(const Job& job) {
   for (const SiteTable& site : job.sites) slowest = std::max(slowest, site.step_ms);
   for (const SiteTable& site : job.sites)
     if (std::ranges::find(site.roles, "worker") != site.roles.end())
-      steps += site.nodes * std::min(most, std::floor(slowest / site.step_ms));
+      steps += site.nodes * std::min(most, whole_down(slowest / site.step_ms));
   return std::uint64_t(std::max(1.0, steps));
 }
 
 }  // namespace
 
 std::uint64_t samples_per_round(const Job& job) {
-  const std::uint64_t batch = number_of(job.data, {}, "batch", 32);
-  if (const std::uint64_t steps = steps_while_waiting(job); steps > 0) return batch * steps;
+  std::uint64_t batches = 0, workers = 0;  // of one step of every worker
+  for (const SiteTable& site : job.sites) {
+    if (std::ranges::find(site.roles, "worker") == site.roles.end()) continue;
+    batches += site.nodes * batch_of(job, site);
+    workers += site.nodes;
+  }
+  if (const std::uint64_t steps = steps_while_waiting(job); steps > 0)
+    return batches * steps / std::max<std::uint64_t>(1, workers);
   const std::uint64_t steps = number_of(job.sync.settings, job.sync.entry->describe(), "steps", 1);
-  return std::max<std::uint64_t>(1, batch * steps * job.workers());
+  return std::max<std::uint64_t>(1, batches * steps);
 }
 
 Round report_every(const Job& job) {
@@ -91,13 +105,25 @@ Round report_every(const Job& job) {
   return std::max<Round>(1, Round(std::llround(rounds)));
 }
 
+bool tests_at_sites(const Job& job) {
+  if (job.kind("model") == "own") return false;
+  const auto data = learn::read_data(job.data);
+  return data && learn::tests_at_sites(*data);
+}
+
+bool models_are_equal(const Job& job) {
+  const SyncTraits sync = entry_with(*job.sync.entry, job.sync.settings).traits;
+  return sync.bits != Bits::schedule && job.overlay.entry->traits.bits != Bits::schedule &&
+         job.transfer.entry->traits.bits != Bits::schedule;
+}
+
 StopConfig stop_config(const Job& job, std::uint64_t training_samples, bool phantom) {
   StopConfig stop;
   stop.target_accuracy = job.stop.target_accuracy;
   stop.target_loss = job.stop.target_loss();
   stop.max_rounds = job.stop.max_rounds;
   stop.max_hours = job.stop.max_hours;
-  stop.max_samples = std::uint64_t(std::llround(job.stop.max_epochs * double(training_samples)));
+  stop.max_samples = std::uint64_t(whole_nearest(job.stop.max_epochs * double(training_samples)));
   stop.report_every = report_every(job);
   stop.lag = job.report.lag;
   stop.snapshots = !phantom;
@@ -114,6 +140,7 @@ Place place_of(const Job& job, Rank rank, SharedMembers members,
   place.chunk_bytes = job.transfer_common.chunk_kib * 1024;
   place.phantom = phantom;
   place.chunk_run = phantom ? job.transfer_common.chunk_run : 1;
+  place.own_tests = !phantom && tests_at_sites(job);
   return place;
 }
 
@@ -164,7 +191,9 @@ Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& jo
   parts.make_codec = codec_maker(job, place);
   parts.server = shared.server;
   parts.rate_share = rate_share_of(job);
-  parts.batch = std::uint32_t(number_of(job.data, {}, "batch", 32));
+  std::uint64_t most = 1;
+  for (const SiteTable& site : job.sites) most = std::max(most, batch_of(job, site));
+  parts.batch = std::uint32_t(most);
   parts.plain_sgd = is_plain_sgd(job);
   parts.codes_down = job.server_table.down_codec == "same";
   parts.standby_every = job.server_table.standby_every;

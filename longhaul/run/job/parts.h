@@ -32,6 +32,10 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&,
 // Samples that all workers use in one round together, and the rounds between two reports.
 std::uint64_t samples_per_round(const Job&);
 Round report_every(const Job&);
+// The job's sites hold out test samples of their own: there is no test set that all have.
+bool tests_at_sites(const Job&);
+// All workers end with the same model, to the bit.
+bool models_are_equal(const Job&);
 StopConfig stop_config(const Job&, std::uint64_t training_samples, bool phantom);
 // Where the node of that rank stands.
 Place place_of(const Job&, Rank, SharedMembers, std::shared_ptr<const Layout>, bool phantom);

@@ -53,6 +53,8 @@ struct SiteTable : DriftKeys {
   std::string address, bind;
   bool dial_out = false;
   std::string data;
+  std::optional<std::uint32_t> batch;  // instead of [data] batch
+  std::optional<double> rate;          // instead of [optimizer] rate
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit(Field{.name = "name", .doc = "letters, digits, - and _; unique", .max = 64}, self.name);
@@ -95,6 +97,16 @@ struct SiteTable : DriftKeys {
                 .max = 4096,
                 .local = true},
           self.data);
+    visit(Field{.name = "batch",
+                .doc = "samples of a step at this site (absent: as [data] batch says)",
+                .min = 1,
+                .max = 1e6},
+          self.batch);
+    visit(Field{.name = "rate",
+                .doc = "learning rate at this site (absent: as [optimizer] rate says)",
+                .max = 1e6,
+                .positive = true},
+          self.rate);
   }
 
  private:

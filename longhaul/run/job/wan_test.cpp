@@ -76,7 +76,7 @@ TEST_F(WanOfJob, TakesThePresetsSitesByNameInTheJobsOrder) {
   EXPECT_EQ(*few.sites[0].up, 5000 * 125000.0);
   EXPECT_THAT(error_of("[wan]\npreset = \"aws-11-multi\"\n" + sites({"tokio", "virginia"})),
               AllOf(HasSubstr("job.toml:9: [site.tokio] name: expected a site of preset "
-                              "aws-11-multi; did you mean 'tokyo'?")));
+                              "aws-11-multi, found \"tokio\"; did you mean 'tokyo'?")));
   EXPECT_THAT(error_of("[wan]\npreset = \"aws-11-mult\"\n"),
               AllOf(HasSubstr("job.toml:7: [wan] preset: "), HasSubstr("'aws-11-multi'")));
 }
