@@ -210,6 +210,10 @@ class BadInput(Case):
         self.bad("simulate", self.write(JOB), "--no-such", names=("--no-such",))
         self.bad("simulate", self.write(JOB), "--threads", "0", names=("--threads",))
         self.bad("explain", "fedavgg", names=("'fedavg'",))
+        self.assertNotIn("lab-router", self.bad("lap", names=("'lab'",)))
+        # A name in a file commands no terminal.
+        self.bad("simulate", self.write(JOB + '["a\\u001b[31mX"]\nname = "a"\n'),
+                 names=("[a\\x1b[31mX]: unknown table",))
         self.bad("evaluate", "runs/none", names=("runs/none",))
 
 

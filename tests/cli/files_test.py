@@ -218,6 +218,19 @@ class Folders(launch_test.Case):
         # The kernel has freed the lock of a killed one.
         self.run_ok("simulate", "job.toml", "--force", "--quiet", "--set", "stop.max_rounds=3")
 
+    def test_only_user_and_group_can_read_a_run(self):
+        for mask, others in ((0o000, 0o027), (0o077, 0o077)):
+            before = os.umask(mask)
+            try:
+                self.run_ok("simulate", "job.toml", "--force", "--quiet", "--tensorboard",
+                            "--record", "--set", "stop.max_rounds=3", "--set",
+                            "job.checkpoint_every=1", "--out", f"run-{mask}")
+            finally:
+                os.umask(before)
+            files = list((self.folder / f"run-{mask}").rglob("*"))
+            self.assertGreater(len(files), 8)
+            self.assertEqual([path.name for path in files if path.stat().st_mode & others], [])
+
     @nightly
     def test_processes_of_a_launcher_have_folders_of_their_own(self):
         base = free_ports(len(SITES))[0]

@@ -63,7 +63,7 @@ class Incidents(cli_test.Case):
         for faults in (lima[0] + virginia, lima[0] + virginia + lima[1]):
             done = self.run_ok("simulate", self.write(text + faults), "--json", "--force")
             summary = json.loads(done.stdout)
-            left_out.append((1 - summary["participation"]) * summary["rounds"])
+            left_out.append((1 - summary["participation_of_live"]) * summary["rounds"])
         self.assertGreater(left_out[0], 0)
         self.assertGreater(left_out[1], left_out[0] + 0.1)
 

@@ -633,6 +633,19 @@ class Alone(Case):
         self.assertEqual(code, 3, text)
         self.assertIn(f"{own}: cannot listen: another process has this port", text)
 
+    def test_a_site_that_cannot_listen_leaves_nothing(self):
+        # 192.0.2.1 is of no machine. What is read before and after sites meet must not matter.
+        (self.folder / "d.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(60)))
+        own = ["--set", "data.path=d.csv", "--set", "data.target=y"]
+        for sets in ([], ["--set", "data.kind=csv", *own]):
+            code, text = self.end(self.site("--site", "tokyo", "--addresses",
+                                            "192.0.2.1:7000,127.0.0.1:1,127.0.0.1:2", *sets))
+            self.assertIn("[[site]] bind", text)
+            self.assertIn(code, (2, 3), text)
+            self.assertFalse([path for path in (self.folder / "runs").rglob("*")
+                              if not path.is_dir()])
+        self.run_ok("simulate", "job.toml", "--force", "--quiet", "--set", "stop.max_rounds=1")
+
     @nightly
     def test_a_name_that_does_not_resolve_is_named(self):
         code, text = self.end(self.site(

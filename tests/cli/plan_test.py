@@ -169,6 +169,11 @@ class Svg(Case):
             for element in root.iter():
                 self.assertNotIn(element.tag, (SVG + "script", SVG + "image", SVG + "style"))
 
+    def test_shares_below_one_percent(self):
+        root = self.draw("--set", "site.lima.up_mbps=1e6", "--set", "site.lima.down_mbps=1e6")
+        titles = [title.text for title in root.iter(SVG + "title")]
+        self.assertIn("lima: sends 2.67 MB, gets 2.67 MB; up <1 %, down <1 %", titles)
+
     def test_eleven_sites_and_the_text_beside_it(self):
         said = self.run_ok("explain", OVERLAYS, "--svg", "eleven.svg", *self.kind("forest")).stdout
         self.assertIn("Plan of forest", said)

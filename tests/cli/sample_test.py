@@ -14,8 +14,9 @@ import time
 import unittest
 
 from cli_test import LONGHAUL, PATIENCE_S
-from effort import GATE, chosen
+from effort import GATE, chosen, nightly
 
+MAKE = pathlib.Path(__file__).parents[1] / "python/make_script_kinds.py"
 SIZE, CLASSES = 8, 3
 SITES = ("a", "b")
 DATA = 'kind = "idx"\npath = "images"\nmean = [0.3]\nstd = [0.4]\nclasses = 3\n'
@@ -55,6 +56,10 @@ def image(cls, draw):
         inside = row // 2 == cls or column // 3 == cls
         return min(255, max(0, int((220 if inside else 20) + draw.gauss(0, 15))))
     return bytes(pixel(row, column) for row in range(SIZE) for column in range(SIZE))
+
+
+def make_endless(folder):
+    subprocess.run(["/usr/bin/python3", "-B", MAKE, folder, "endless"], check=True)
 
 
 def write_images(folder):
@@ -165,7 +170,9 @@ site = [{name = "here"}]
             why = self.run_it(*give, "runs/other/model.pt", code=2, stdout=True)
             self.assertIn("does not take these items", why)
             why = self.run_it(*give, "stream.toml", code=2, stdout=True)
-            self.assertIn("no TorchScript module", why)
+            self.assertIn("no TorchScript file", why)
+            if not GATE:
+                self.give_endless(give)
             lines = self.run_it(*give, "runs/gt/model.pt", "--T", "1", "--classes", "2,0",
                                 code=None)
             self.assertEqual([line["kind"] for line in lines], ["taken", "taken", "given"])
@@ -178,6 +185,33 @@ site = [{name = "here"}]
         refused = self.run_it("serve", "stream.toml", "--set", "focus.rate=400", "--set",
                               "focus.gt=runs/cheap/model.pt", code=2, stdout=True)
         self.assertIn("gt is another model", refused)
+
+    # A model that never ends. The site answers meanwhile.
+    def give_endless(self, give):
+        make_endless(self.folder)
+        giving = subprocess.Popen([LONGHAUL, *give, "endless/forever.pt"], cwd=self.folder,
+                                  text=True, stdout=subprocess.PIPE)
+        answers = self.run_it("query", "stream.toml", "1", "--json", code=None)
+        self.assertFalse(answers[-1]["partial"])
+        self.assertIsNone(giving.poll())
+        text, _ = giving.communicate(timeout=PATIENCE_S)
+        self.assertEqual(giving.returncode, 2)
+        self.assertIn("the given model took more than 20 s", text)
+
+    # Before a run computes anything, a file that never ends, or takes all memory, is refused.
+    @nightly
+    def test_a_model_that_comes_to_no_end_is_refused(self):
+        make_endless(self.folder)
+        self.write("script.toml", """stop = {max_rounds = 1}
+model = {kind = "script", path = "endless/forever.pt", trial_s = 1, trial_mb = 300}
+data = {kind = "synthetic", classes = 4, features = 4}
+sync = {kind = "fedavg", steps = 1}
+site = [{name = "here"}]
+""")
+        self.assertIn("took more than 1 s", self.run_it("simulate", "script.toml", code=2))
+        grows = ("simulate", "script.toml", "--set", "model.path=endless/grows.pt", "--set",
+                 "model.trial_s=60")
+        self.assertIn("took more than 300 MB", self.run_it(*grows, code=2))
 
     def test_errors_name_what_is_wrong(self):
         self.write("stream.toml", STREAM)

@@ -241,10 +241,15 @@ class Serve(unittest.TestCase):
         self.assertEqual(process.returncode, 2, text)
         self.assertIn("is of site b, stream tracks of seed 1, not of site a", text)
 
+    def token(self):
+        return (self.path / "runs/index/a/api.token").read_text().strip()
+
     def ask(self, method, path, headers=None):
         address = json.loads((self.path / "runs/index/a/api.json").read_text())["address"]
         connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
-        connection.request(method, path, headers=headers or {})
+        if headers is None:
+            headers = {"Authorization": f"Bearer {self.token()}"}
+        connection.request(method, path, headers=headers)
         reply = connection.getresponse()
         text = reply.read().decode()
         connection.close()
@@ -272,6 +277,16 @@ class Serve(unittest.TestCase):
             status, text = self.ask(method, path)
             self.assertEqual((status, json.loads(text)["kind"]), (404, "refused"))
         self.assertEqual(self.ask("POST", "/model?K=0.5")[0], 400)
+        # Only who may read the site's folder may give it something; all may ask.
+        self.assertEqual((self.path / "runs/index/a/api.token").stat().st_mode & 0o777, 0o600)
+        for headers in ({}, {"Authorization": "Bearer"}, {"Authorization": self.token()},
+                        {"Authorization": f"Bearer {self.token()[:-1]}x"},
+                        {"Authorization": f"Basic {self.token()}"}):
+            for method, path in (("POST", "/model"), ("POST", "/query"), ("PUT", "/model")):
+                status, text = self.ask(method, path, headers)
+                self.assertEqual((status, json.loads(text)["kind"]), (401, "refused"))
+                self.assertIn("api.token", text)
+        self.assertEqual(self.ask("GET", "/status", {})[0], 200)
         # A page of another site, in a browser of this machine.
         for headers in ({"Host": "example.org"}, {"Origin": "http://example.org"},
                         {"Origin": "null"}):

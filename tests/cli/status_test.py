@@ -4,11 +4,15 @@
     LONGHAUL=build/release/longhaul tests/cli/status_test.py
 """
 import json
+import os
+import pty
+import re
 import signal
+import subprocess
 import time
 import unittest
 
-from cli_test import PATIENCE_S
+from cli_test import LONGHAUL, PATIENCE_S
 from effort import light, nightly
 from launch_test import SITES, Case, job_of
 from ports import free_addresses
@@ -32,11 +36,26 @@ class StatusOfARun(Case):
                           "--out", "run/lima")
         text = self.until("it waits", lambda nodes: "lima" in nodes and
                           nodes["lima"]["state"] == "meeting")
-        self.assertRegex(text, r"lima +0/40 .* meeting for .*rank 2 \(oslo\)")
+        self.assertRegex(text, r"lima +0/40 .* meeting for tokyo, oslo \(2 of 3\)")
         site.kill()
         site.wait()
         text = self.until("it is gone", lambda nodes: nodes["lima"]["gone"])
         self.assertRegex(text, r"lima .* gone: process \d+ is no more")
+
+    def test_a_terminal_shows_whom_a_site_waits_for(self):
+        ours, terminal = pty.openpty()
+        site = subprocess.Popen([LONGHAUL, "site", "job.toml", "--addresses", free_addresses(3),
+                                 "--site", "lima"], cwd=self.folder, stderr=terminal,
+                                env={**os.environ, "TERM": "xterm"})
+        os.close(terminal)
+        self.addCleanup(os.close, ours)
+        self.addCleanup(site.wait)
+        self.addCleanup(site.kill)
+        shown = ""
+        while not re.search(r"waiting for tokyo, oslo \(2 of 3\), [2-9]", shown):
+            self.assertIsNone(site.poll(), shown)
+            shown += os.read(ours, 4096).decode()
+        self.assertNotIn("0/40", shown)
 
     @nightly
     def test_it_says_who_is_waited_for_and_who_is_gone(self):
@@ -47,7 +66,7 @@ class StatusOfARun(Case):
                  for name in SITES[:2]}
         text = self.until("they meet", lambda nodes: len(nodes) == 2 and all(
             node["state"] == "meeting" for node in nodes.values()))
-        self.assertRegex(text, r"tokyo +0/100000 .* meeting for .*rank 2 \(oslo\)")
+        self.assertRegex(text, r"tokyo +0/100000 .* meeting for oslo \(1 of 3\)")
         sites["oslo"] = self.start(*words, "--site", "oslo", "--out", "run/oslo")
         self.until("they train", lambda nodes: len(nodes) == 3 and all(
             node["rounds"] > 0 for node in nodes.values()))

@@ -31,9 +31,21 @@ class Survive(launch_test.Case):
 
 
 class Restarted(Survive):
+    def status(self, name):
+        return json.loads((self.folder / f"runs/small/{name}/status.json").read_text())
+
+    def activity(self, name):
+        return json.loads((self.folder / f"runs/small/{name}/activity.json").read_text())
+
+    def told_share(self):
+        """Of the run's bytes, those in the sites' activity: all but the heads of frames."""
+        links = sum(link[2] for name in SITES for link in self.activity(name)["links"])
+        return links / self.summary()["wan_bytes"]
+
     def test_a_killed_site_is_started_again_and_rejoins(self):
         launch = self.start("launch", "job.toml", *PACED, *FOREVER)
         self.until_checkpoints(launch, SITES)
+        before = self.status("oslo")["wan_bytes"]
         self.kill(launch, "oslo")
         for text in ("launch: oslo has ended (killed by signal 9); starts it again, 1 of 3 times",
                      "rank 2 (oslo) is declared lost", "the run goes on with 2 of 3 nodes",
@@ -46,11 +58,22 @@ class Restarted(Survive):
                           if one["kind"] == "view"], [2, 3])
         self.assertEqual(self.summary()["members"], 3)
         self.assertEqual(self.summary()["live"], 3)
-        # All three go on from there.
+        # A round without one of three counts two thirds; no live one was left out.
+        self.assertLess(self.summary()["participation"], 1)
+        self.assertGreater(self.summary()["participation"], 2 / 3)
+        self.assertGreater(self.summary("runs/small/oslo")["wan_bytes"], before)
+        share = self.told_share()
+        # All three go on from there, with what they did before.
+        sent = self.summary()["wan_bytes"]
         launch = self.start("launch", "job.toml", *PACED, *FOREVER, "--resume")
         self.until(launch, "resumes from checkpoint")
         self.until_gone_on(launch, SITES)
-        launch.kill()
+        launch.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(launch)[0], 130)
+        self.assertGreater(self.summary()["wan_bytes"], sent)
+        self.assertAlmostEqual(self.told_share(), share, delta=0.05)
+        lost = [site["lost"] for site in self.activity("tokyo")["sites"] if site["name"] == "oslo"]
+        self.assertEqual(len(lost[0]), 1)
 
     def test_the_samples_of_a_killed_site_are_counted(self):
         """Every round has 3 contributions, but for those that a worker was left out of."""

@@ -90,12 +90,17 @@ class View(Runs):
                                                   + "net = {pace = true}\n")
         process = self.begin("launch", "sockets.toml", "--view", 0, "--out", "sockets")
         url = re.search(r"http://127.0.0.1:\d+/", process.stderr.readline())[0]
-        live = None
+        live, sent = None, 0
         for _, _, data in follow(url):
             run = data["runs"][0] if data["runs"] else {}
+            if run.get("wan_bytes") and not run.get("summary") and not sent:
+                metrics = get(url + "metrics")
+                sent = float(re.search(r"^longhaul_wan_bytes{[^}]*} (\S+)$", metrics, re.M)[1])
+                self.assertGreaterEqual(sent, run["wan_bytes"])
             if run.get("activity") and not run.get("summary"):
                 live = run["activity"]
         self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertGreater(sent, 0)
         self.assertEqual([site["name"] for site in live["sites"]], ["tokyo", "lima", "oslo"])
         self.longhaul("report", "sockets", "--out", "sockets.html")
         page = (self.folder / "sockets.html").read_text()
