@@ -22,7 +22,9 @@ Status try_model(const TryArgs& args) {
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   const auto torch = run::torch_library();
   if (!torch) return torch.error();
-  const auto learner = (*torch)->make_inference({.shape = args.shape});
+  learn::InferenceParts parts;
+  parts.shape = args.shape;
+  const auto learner = (*torch)->make_inference(parts);
   if (!learner) return learner.error();
   auto* models = dynamic_cast<CheapModels*>(learner->get());
   LH_CHECK(models);

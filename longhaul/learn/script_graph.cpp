@@ -64,7 +64,8 @@ ScriptGraph read_graph(const jit::Module& module) {
   const std::shared_ptr<jit::Graph> graph = module.get_method("forward").graph()->copy();
   constexpr int kDeepest = 64;
   for (int level = 0; level < kDeepest && calls(*graph->block()); ++level) jit::Inline(*graph);
-  ScriptGraph found{.digest = digest_of(*graph)};
+  ScriptGraph found;
+  found.digest = digest_of(*graph);
   // Each value that is the module, or something in it, and its name with a dot behind it.
   std::map<const jit::Value*, std::string> names{{graph->inputs().at(0), ""}};
   std::map<std::string, std::vector<jit::Value*>> tensors;

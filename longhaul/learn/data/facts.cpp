@@ -140,7 +140,8 @@ DataSet empty_like(const TableFacts& facts) {
 Result<TableAgreement> agree(const DataConfig& config, const std::vector<SiteFacts>& sites) {
   LH_CHECK(!sites.empty());
   const SiteFacts& first = sites.front();
-  TableAgreement all{.columns = first.facts.columns};
+  TableAgreement all;
+  all.columns = first.facts.columns;
   std::vector<ColumnFacts>& sums = all.numbers;
   sums.resize(all.columns.size());
   for (const SiteFacts& one : sites) {
