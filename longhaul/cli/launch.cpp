@@ -56,7 +56,7 @@ int launch(const LaunchArgs& args) {
   if (!launched) return print_error(launched.error());
   const run::Summary& summary = launched->summary;
   if (options.json)
-    fmt::print("{}\n", to_json(summary).dump(2));
+    fmt::print("{}", run::summary_text(summary));
   else
     print_run(summary, folder, "real time");
   if (is_interrupted(summary)) print_resume_hint();

@@ -104,7 +104,7 @@ int one_run(const SimulateArgs& args, const run::Job& job, const std::string& fo
   auto summary = run::simulate(job, args.common.one(folder));
   if (!summary) return print_error(summary.error());
   if (args.common.json)
-    fmt::print("{}\n", to_json(*summary).dump(2));
+    fmt::print("{}", run::summary_text(*summary));
   else
     print_run(*summary, folder, "virtual time");
   if (const std::string hint = run::chance_hint(job, *summary); !args.common.json && !hint.empty())

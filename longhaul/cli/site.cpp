@@ -100,7 +100,7 @@ int site(const SiteArgs& args) {
   if (!summary) return print_error(summary.error());
   std::error_code code;
   if (args.common.json)
-    fmt::print("{}\n", to_json(*summary).dump(2));
+    fmt::print("{}", run::summary_text(*summary));
   else if (std::filesystem::exists(folder, code))  // not of one that could not begin
     print_summary(*summary, run::node_name(me), folder);
   print_trouble(*summary);

@@ -103,6 +103,8 @@ Status ScoreSum::on_message(Rank from, const Message& message, Turn& turn) {
       note(from, m.round, evaluation, turn);
     } else {
       if (m.round == kAtEnd) return malformed("a sum of the end, which every node makes itself");
+      if (from != senior_worker(turn.place(), turn.view()))
+        return malformed("a sum of scores of a node that is not the senior worker");
       learn({m.round, from, evaluation});
     }
     return Ok{};

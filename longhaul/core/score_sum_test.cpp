@@ -131,6 +131,17 @@ TEST(ScoreSum, KeepsABoundedNumberOfRoundsThatOneNodeNeverScores) {
   EXPECT_LT(ar.take().size(), 100 * ScoreSum::kMostOpen);
 }
 
+TEST(ScoreSum, TakesASumOfTheSeniorAlone) {
+  ScoreNet net(3);
+  Message message;
+  message.kind = ScoreSum::Total::kKind;
+  message.head = Payload(share(to_wire(ScoreSum::Total{{1000, 0, 0, 0}})));
+  EXPECT_FALSE(net.net.inject(1, 2, message));
+  for (Rank rank = 0; rank < 3; ++rank) net.score(rank, 0);  // else it would be one of before
+  net.net.run(100);
+  EXPECT_EQ(net.losses(2).size(), 1u);
+}
+
 TEST(ScoreSum, RefusesASumOfTheEnd) {
   ScoreNet net(2);
   Message message;

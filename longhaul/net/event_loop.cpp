@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/base/printable.h"
 #include "longhaul/core/kept_values.h"
 #include "longhaul/net/loop_messages.h"
 
@@ -378,13 +379,14 @@ void EventLoop::take(Rank from, const Contributed& m) {
 }
 
 void EventLoop::take(Rank, const Warns& m) {
-  if (observer_.on_warning) observer_.on_warning(m.text);
+  if (observer_.on_warning) observer_.on_warning(printable(m.text));
 }
 
 void EventLoop::take(Rank from, const Leaves& m) {
-  troubles_[from] = "it has left: " + m.why;
-  on_note(fmt::format("{} leaves the run: {}", name(from), m.why));
-  if (m.diverged && !over()) failure_ = not_finite(fmt::format("{}: {}", name(from), m.why));
+  const std::string why = printable(m.why);
+  troubles_[from] = "it has left: " + why;
+  on_note(fmt::format("{} leaves the run: {}", name(from), why));
+  if (m.diverged && !over()) failure_ = not_finite(fmt::format("{}: {}", name(from), why));
 }
 
 void EventLoop::take(Rank from, const Ends& m) { ends_[from] = m.model; }

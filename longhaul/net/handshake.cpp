@@ -1,5 +1,7 @@
 #include "longhaul/net/handshake.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "longhaul/secure/session.h"
@@ -76,10 +78,11 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
   }
   const auto hello = read_hello(frame, host_.identity());
   if (!hello) {
-    const auto said = from_wire<Hello>(frame.head.view());
-    other_inputs_ = said && said->job_hash == host_.identity().job_hash &&
-                    other_input(*said, host_.identity()) != nullptr;
-    return refuse(refusal_of(frame, hello.error(), host_.identity()));
+    Refusal refusal = refusal_of(frame, hello.error(), host_.identity());
+    other_inputs_ = std::ranges::any_of(host_.identity().inputs, [&](const SharedInput& input) {
+      return input.part == refusal.key;
+    });
+    return refuse(std::move(refusal));
   }
   const secure::Session* const proved = connection.stream().security();
   if (proved != nullptr && !proved->peer_is(hello->site))

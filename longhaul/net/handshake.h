@@ -55,9 +55,9 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   ~Handshake() override;
   void start(std::unique_ptr<Stream>);
   const std::optional<Dialled>& dialled() const { return dialled_; }
-  // This node has refused the peer for the moment only.
   // The peer is of this job, and has other files than this node where all need the same.
   bool has_other_inputs() const { return other_inputs_; }
+  // This node has refused the peer for the moment only.
   bool refused_for_now() const { return refused_ && refused_->kind != RefusalKind::final; }
 
  private:

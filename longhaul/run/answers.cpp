@@ -72,16 +72,16 @@ Result<Answers> answers(const std::string& run, const std::string& csv) {
   Answers all{
       .targets = meaning->like.target_columns, .classes = {}, .predicted = {}, .probabilities = {}};
   const auto width = std::size_t(data->shape.outputs);
-  if (data->shape.task == learn::Task::classification) all.classes = meaning->like.names;
-  for (std::size_t i = all.classes.size();
-       data->shape.task == learn::Task::classification && i < width; ++i)
+  const bool classifies = data->shape.task == learn::Task::classification;
+  if (classifies) all.classes = meaning->like.names;
+  for (std::size_t i = all.classes.size(); classifies && i < width; ++i)
     all.classes.push_back(std::to_string(i));
-  const std::size_t named = data->shape.task == learn::Task::classification ? 1 : width;
+  const std::size_t named = classifies ? 1 : width;
   for (std::size_t i = all.targets.size(); i < named; ++i)
     all.targets.push_back(named == 1 ? "prediction" : fmt::format("prediction {}", i + 1));
   for (std::size_t at = 0; at < outputs->size(); at += width) {
     const std::span<const float> one(outputs->data() + at, width);
-    if (data->shape.task == learn::Task::classification)
+    if (classifies)
       answer_class(one, all);
     else if (data->shape.task == learn::Task::multilabel)
       answer_labels(one, all);

@@ -208,7 +208,7 @@ Status write_summary(const std::string& folder, const Summary& summary) {
   const auto before = read_summary(folder);
   const bool further = !before || !*before || summary.rounds > (**before).rounds;
   if (summary.stop_reason == StopReason::failed && !further) return Ok{};
-  return write_atomically(folder + "/summary.json", to_json(summary).dump(2) + "\n");
+  return write_atomically(folder + "/summary.json", summary_text(summary));
 }
 
 std::string lab_file(const LaunchOptions& options) { return options.folder + "/lab.json"; }

@@ -40,6 +40,13 @@ void ModelFiles::save_best(std::span<const float> model) {
   newest_ = saved;
 }
 
+// A server's reports get no score, nor those that the senior worker leaves out.
+void ModelFiles::reported(Round round, Snapshot model) {
+  if (folder_.empty()) return;
+  reported_[round] = std::move(model);
+  while (reported_.size() > kMostReported) reported_.erase(reported_.begin());
+}
+
 void ModelFiles::summed(Round round, const Evaluation& evaluation) {
   const auto found = reported_.find(round);
   const Snapshot model = found == reported_.end() ? nullptr : found->second;

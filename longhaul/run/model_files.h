@@ -32,7 +32,7 @@ class ModelFiles {
   Workload::NodeScore keeping_best(Workload::NodeScore);
   // Where sites have tests of their own: the model of a report, and its score, which comes later.
   // Another thread writes best.pt.
-  void reported(Round round, Snapshot model) { reported_[round] = std::move(model); }
+  void reported(Round, Snapshot model);
   void summed(Round, const Evaluation&);
   // The best score of earlier sessions; before the first call of the scorer.
   void resume(const std::optional<BestScore>& best) { best_ = best; }
@@ -46,6 +46,8 @@ class ModelFiles {
   Status end(std::span<const float> params, bool reached_target) const;
 
  private:
+  static constexpr std::size_t kMostReported = 4;
+
   Status write_last(std::span<const float> params, bool reached_target) const;
   void save_best(std::span<const float> model);
 
@@ -54,7 +56,7 @@ class ModelFiles {
   const std::string folder_;
   std::optional<BestScore> best_;
   std::atomic<bool> has_best_ = true;
-  std::map<Round, Snapshot> reported_;  // without a score
+  std::map<Round, Snapshot> reported_;  // without a score: the newest kMostReported
   std::mutex mutex_;                    // of newest_
   std::optional<Status> newest_;
   std::future<void> writing_;  // last: it uses the others

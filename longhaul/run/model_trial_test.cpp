@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 
@@ -83,8 +84,8 @@ TEST(GivenTrials, AModelIsTriedWhileTheNodeContinues) {
   std::atomic<bool> may_end = false;
   std::atomic<int> ended = 0;
   GivenTrials trials(
-      [&](const focus::GivenModel& model, std::stop_token) -> Status {
-        while (!may_end) std::this_thread::sleep_for(1ms);
+      [&](const focus::GivenModel& model, const std::stop_token& stop) -> Status {
+        while (!may_end && !stop.stop_requested()) std::this_thread::sleep_for(1ms);
         if (model.file == "bad") return invalid("it is bad");
         return Ok{};
       },
@@ -96,7 +97,10 @@ TEST(GivenTrials, AModelIsTriedWhileTheNodeContinues) {
   EXPECT_FALSE(trials.result(good));  // one at a time
   may_end = true;
   const auto wait_for = [&](int count) {
-    while (ended < count) std::this_thread::sleep_for(1ms);
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (ended < count && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(1ms);
+    ASSERT_GE(ended, count);
   };
   wait_for(1);
   const auto found = trials.result(bad);

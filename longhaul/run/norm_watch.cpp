@@ -1,6 +1,7 @@
 #include "longhaul/run/norm_watch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 namespace longhaul::run {
 
 std::optional<std::string> NormWatch::take(Rank rank, Round round, double norm) {
+  if (!std::isfinite(norm)) return std::nullopt;  // that ends the run, and is told then
   newest_[rank] = norm;
   std::vector<double> others;
   for (const auto& [other, one] : newest_)

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace longhaul::run {
 namespace {
 
@@ -31,6 +34,14 @@ TEST(NormWatch, AWholeRunThatGrowsIsNobodysFault) {
   for (Round round = 0; round < 30; ++round)
     for (Rank rank = 0; rank < 3; ++rank)
       EXPECT_FALSE(watch.take(rank, round, double(std::uint64_t(1) << round)));
+}
+
+TEST(NormWatch, WhatIsNoNumberIsInNoMedian) {
+  NormWatch watch(kMembers);
+  watch.take(0, 0, 1);
+  EXPECT_FALSE(watch.take(1, 0, std::nan("")));
+  EXPECT_FALSE(watch.take(1, 0, std::numeric_limits<double>::infinity()));
+  EXPECT_TRUE(watch.take(2, 0, 100));
 }
 
 TEST(NormWatch, NoMedianOfZeroAccusesAnybody) {

@@ -176,8 +176,9 @@ void RunLog::contributed(Rank rank, Round round, double norm) {
 }
 
 void RunLog::warn(const std::string& text) {
+  if (totals_.warnings.size() >= kMostWarnings) return;  // others may tell any number
   note("WARNING: " + text);
-  if (totals_.warnings.size() < kMostWarnings) totals_.warnings.push_back(text);
+  totals_.warnings.push_back(text);
 }
 
 void RunLog::left_out(Round round, double share) {

@@ -40,7 +40,7 @@ class RunLog {
   void note(const std::string& text) { progress_.note(text); }
   // The norm of what a node contributes; of this node recorded() tells it.
   void contributed(Rank, Round, double norm);
-  // For the user, the summary, and the other sites; at most kMostWarnings are kept.
+  // For the user, the summary, and the other sites; at most kMostWarnings.
   void warn(const std::string& text);
   static constexpr std::size_t kMostWarnings = 16;
   const std::vector<std::string>& warnings() const { return totals_.warnings; }

@@ -31,7 +31,7 @@ Session::Session(const Job& job, Summary summary, Simulation& simulation, const 
     if (!simulation_.workload().own_tests())
       return log_.scored(at, rank, round, evaluation, simulation_.world().counters().wan_bytes);
     if (round != ScoreSum::kAtEnd) log_.scored_part(at, rank, round, evaluation);
-    models_.reported(round, model);
+    if (rank == simulation_.first()) models_.reported(round, model);
   };
   observer.on_sum = [this](Time at, Rank node, Rank senior, Round round,
                            const Evaluation& evaluation) {
@@ -252,8 +252,7 @@ Result<Summary> Session::run() {
     replace_file(folder_->file("activity.json"),
                  simulation_.activity().to_json(world.now()).dump() + "\n");
   if (folder_)
-    LH_TRY(kept_at_the_end(
-        write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n")));
+    LH_TRY(kept_at_the_end(write_atomically(folder_->file("summary.json"), summary_text(summary))));
   return summary;
 }
 

@@ -147,7 +147,7 @@ Result<std::optional<Evaluation>> Simulation::score() {
   if (!score_) return std::optional<Evaluation>{};
   if (workload_.own_tests() && world_->finished())
     return std::optional(ScoreSum::sum(world_->node(first()).scores().at_end()));
-  auto evaluation = score_(first(), model());
+  auto evaluation = score_(Workload::kEveryTest, model());
   if (!evaluation) return evaluation.error();
   return std::optional<Evaluation>(*evaluation);
 }

@@ -286,6 +286,13 @@ Result<net::PeersConfig> SiteSession::peers_of(NodeSockets sockets) const {
   net::PeersConfig config = peers_config(job_, options_.rank, std::move(sockets), job_hash(job_));
   config.inputs = shared_inputs(workload_, learner_.get());
   config.words = words();
+  if (const auto own = config.words.find(options_.rank);
+      own != config.words.end() && own->second.size() > net::kMaxIntroductionBytes / 2)
+    return invalid(fmt::format(
+        "site {}: what the sites exchange of its data takes {} bytes, at most {} are allowed: "
+        "leave "
+        "columns out with [data] ignore, or have fewer classes",
+        members_->at(options_.rank).site, own->second.size(), net::kMaxIntroductionBytes / 2));
   if (*bind) {
     auto address = net::parse_address(**bind);
     if (!address) return address.error();
@@ -417,8 +424,7 @@ Result<Summary> SiteSession::summary(const Status& ended) {
 // A session that could not begin leaves the summary of the one before.
 Status SiteSession::keep_summary(const Summary& summary, bool ended) {
   if (!folder_ || (!ended && had_summary_ && loop_->counters().time == Time{0})) return Ok{};
-  return kept_at_the_end(
-      write_atomically(folder_->file("summary.json"), to_json(summary).dump(2) + "\n"));
+  return kept_at_the_end(write_atomically(folder_->file("summary.json"), summary_text(summary)));
 }
 
 // What the model of a run is worth that came to its end by itself.

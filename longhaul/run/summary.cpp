@@ -168,6 +168,10 @@ nlohmann::ordered_json to_json(const Summary& s) {
   return json;
 }
 
+std::string summary_text(const Summary& summary) {
+  return to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 nlohmann::ordered_json to_json(const LabFigures& figures) {
   nlohmann::ordered_json json;
   LabFigures::fields(figures, [&](const Field& field, const auto& value) {

@@ -100,6 +100,9 @@ void note_divergence(const Evaluation& at_end, Summary&);
 // The fields that follow from the job.
 Summary summary_of(const Job&);
 nlohmann::ordered_json to_json(const Summary&);
+// The same as summary.json holds it; bytes that are no UTF-8, of names in files or of peers, are
+// replaced.
+std::string summary_text(const Summary&);
 nlohmann::ordered_json to_json(const LabFigures&);
 // The other way round; nullopt if it is none.
 std::optional<LabFigures> lab_figures(const nlohmann::json&);

@@ -16,7 +16,6 @@
 namespace longhaul::run {
 namespace {
 
-constexpr Rank kEveryTest = Rank(-1);          // to a NodeScore: the tests of all sites
 constexpr std::uint64_t kPhantomShard = 1000;  // samples a phantom without data pretends to hold
 
 // The sites that have workers and are not left out, in the order of the file, and the workers of

@@ -65,6 +65,7 @@ class Workload {
   bool own_tests() const { return !phantom_ && !own_ && learn::tests_at_sites(data_); }
   // The same on the test set that a node scores with: all of it; with own_tests() that of its site,
   // or none.
+  static constexpr Rank kEveryTest = Rank(-1);  // in place of a node: the tests of all sites
   using NodeScore = std::function<Result<Evaluation>(Rank, std::span<const float>)>;
   Result<NodeScore> make_node_scorer(unsigned threads) const;
   // NAME.pt; own learners: NAME.f32, the flat vector as it stands in memory. Phantoms: nothing.

@@ -37,7 +37,7 @@ struct ColumnFacts {
 inline constexpr double kOtherUnits = 100;
 
 struct TableFacts {
-  static constexpr double kMostColumns = 8192, kMostLabels = 1000;
+  static constexpr double kMostColumns = 8192, kMostLabels = 65536;
   std::uint64_t training = 0, test = 0, dropped = 0;  // samples
   std::vector<std::int64_t> sample;                   // DataShape::sample ... task
   std::int64_t outputs = 1;
