@@ -1,7 +1,9 @@
 #include "longhaul/secure/certificates.h"
 
+#include <algorithm>
 #include <array>
 #include <ctime>
+#include <limits>
 
 #include <fmt/format.h>
 #include <openssl/pem.h>
@@ -128,9 +130,17 @@ std::string printable(std::string text) {
   return text;
 }
 
-openssl::Certificate read_certificate(const std::string& pem) {
+Result<std::vector<openssl::Certificate>> read_certificates(const std::string& pem) {
   const openssl::Bio bio = bio_of(pem);
-  return openssl::Certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  std::vector<openssl::Certificate> all;
+  ERR_clear_error();
+  while (X509* const one = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
+    all.emplace_back(one);
+  const bool is_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!is_end) return malformed(fmt::format("certificate {} in it is damaged", all.size() + 1));
+  if (all.empty()) return malformed("holds no certificate in PEM");
+  return all;
 }
 
 std::vector<std::string> sites_of(const X509* certificate) {
@@ -158,57 +168,71 @@ std::string issuer_of(const X509* certificate) {
   return printable(bio_text(bio.get()));
 }
 
-Result<KeyPair> make_authority(Validity valid) {
+Result<KeyPair> make_certificate(const CertificateSpec& spec, const KeyPair* authority) {
   const openssl::Key key(EVP_EC_gen("P-256"));
-  const openssl::Certificate made = key ? begin_certificate(key.get(), valid) : nullptr;
+  const openssl::Certificate made = key ? begin_certificate(key.get(), spec.valid) : nullptr;
   if (!made) return failed("making a certificate");
   X509* const x = made.get();
-  // Two authorities of one name would make each other's certificates look damaged.
-  const bool good = set_name(X509_get_subject_name(x), "longhaul CA " + random_hex(4)) &&
-                    X509_set_issuer_name(x, X509_get_subject_name(x)) == 1 &&
-                    add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-                    add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-                    add_extension(x, x, NID_subject_key_identifier, "hash") &&
-                    X509_sign(x, key.get(), EVP_sha256()) > 0;
+  X509* issuer = x;
+  EVP_PKEY* signer = key.get();
+  openssl::Key of_authority;
+  std::vector<openssl::Certificate> authorities;
+  if (authority != nullptr) {
+    auto read = read_certificates(authority->certificate);
+    of_authority = read_key(authority->key);
+    if (!read || !of_authority) return malformed("no certificate and key of an authority");
+    authorities = *std::move(read);
+    const auto own = std::ranges::find_if(authorities, [&](const auto& one) {
+      return X509_check_private_key(one.get(), of_authority.get()) == 1;
+    });
+    ERR_clear_error();
+    if (own == authorities.end())
+      return malformed("the authority's key does not belong to its certificate");
+    issuer = own->get();
+    signer = of_authority.get();
+    if (const Validity of_issuer = validity_of(issuer); spec.valid.until > of_issuer.until)
+      return invalid(fmt::format(
+          "a certificate until {} would outlive its authority, which is valid until {}: ask for "
+          "fewer days, or make a new authority",
+          time_text(spec.valid.until), time_text(of_issuer.until)));
+  }
+  const auto add = [&](int nid, const std::string& value) {
+    return value.empty() || add_extension(x, issuer, nid, value.c_str());
+  };
+  const bool good =
+      set_name(X509_get_subject_name(x), spec.name) &&
+      X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1 &&
+      add(NID_basic_constraints, spec.constraints) && add(NID_key_usage, spec.key_usage) &&
+      add(NID_ext_key_usage, spec.purposes) && add(NID_subject_key_identifier, "hash") &&
+      add(NID_authority_key_identifier, issuer == x ? "" : "keyid") &&
+      (spec.site.empty() || add_site(x, spec.site)) && X509_sign(x, signer, EVP_sha256()) > 0;
   if (!good) return failed("making a certificate");
   return to_pem(x, key.get());
+}
+
+Result<KeyPair> make_authority(Validity valid) {
+  // Two authorities of one name would make each other's certificates look damaged.
+  return make_certificate({.name = "longhaul CA " + random_hex(4),
+                           .valid = valid,
+                           .constraints = "critical,CA:TRUE,pathlen:0",
+                           .key_usage = "critical,keyCertSign,cRLSign"},
+                          nullptr);
 }
 
 Result<KeyPair> issue(const KeyPair& authority, const std::string& site, Validity valid) {
   LH_TRY(check_site_name(site));
-  const openssl::Certificate issuer = read_certificate(authority.certificate);
-  const openssl::Key signer = read_key(authority.key);
-  if (!issuer || !signer) return malformed("no certificate and key of an authority");
-  if (X509_check_private_key(issuer.get(), signer.get()) != 1)
-    return malformed("the authority's key does not belong to its certificate");
-  if (const Validity of_issuer = validity_of(issuer.get()); valid.until > of_issuer.until)
-    return invalid(fmt::format(
-        "a certificate until {} would outlive its authority, which is valid until {}: ask for "
-        "fewer days, or make a new authority",
-        time_text(valid.until), time_text(of_issuer.until)));
-  const openssl::Key key(EVP_EC_gen("P-256"));
-  const openssl::Certificate made = key ? begin_certificate(key.get(), valid) : nullptr;
-  if (!made) return failed("making a certificate");
-  X509* const x = made.get();
-  const bool good = set_name(X509_get_subject_name(x), site) &&
-                    X509_set_issuer_name(x, X509_get_subject_name(issuer.get())) == 1 &&
-                    add_extension(x, issuer.get(), NID_basic_constraints, "critical,CA:FALSE") &&
-                    add_extension(x, issuer.get(), NID_key_usage, "critical,digitalSignature") &&
-                    add_extension(x, issuer.get(), NID_ext_key_usage, "serverAuth,clientAuth") &&
-                    add_extension(x, issuer.get(), NID_subject_key_identifier, "hash") &&
-                    add_extension(x, issuer.get(), NID_authority_key_identifier, "keyid") &&
-                    add_site(x, site) && X509_sign(x, signer.get(), EVP_sha256()) > 0;
-  if (!good) return failed("making a certificate");
-  return to_pem(x, key.get());
+  return make_certificate({.name = site,
+                           .valid = valid,
+                           .constraints = "critical,CA:FALSE",
+                           .key_usage = "critical,digitalSignature",
+                           .purposes = "serverAuth,clientAuth",
+                           .site = site},
+                          &authority);
 }
 
-Result<CertificateFacts> facts_of(const std::string& pem) {
-  const openssl::Certificate certificate = read_certificate(pem);
-  if (!certificate) {
-    ERR_clear_error();
-    return malformed("holds no certificate in PEM");
-  }
-  const X509* const x = certificate.get();
+namespace {
+
+CertificateFacts facts_of_one(X509* x) {
   CertificateFacts facts;
   for (const std::string& site : sites_of(x)) facts.sites.push_back(printable(site));
   facts.issuer = issuer_of(x);
@@ -222,28 +246,119 @@ Result<CertificateFacts> facts_of(const std::string& pem) {
   if (X509_digest(x, EVP_sha256(), digest.data(), &size) == 1)
     for (unsigned i = 0; i < size; ++i) facts.fingerprint += fmt::format("{:02x}", digest[i]);
   facts.valid = validity_of(x);
-  facts.is_authority = X509_check_ca(certificate.get()) == 1;
+  facts.is_authority = X509_check_ca(x) == 1;
   return facts;
 }
 
-Status check_match(const KeyPair& pair, const std::string& authority) {
-  const openssl::Certificate own = read_certificate(pair.certificate);
-  const openssl::Certificate issuer = read_certificate(authority);
+// The result of checking a site's certificate for one purpose, as a peer checks it.
+struct Checked {
+  int error = X509_V_OK;
+  Validity valid;
+  std::string text;
+};
+
+Checked check_chain(const std::vector<openssl::Certificate>& own, X509_STORE* trusted, int purpose,
+                    bool at_any_time) {
+  const openssl::Stack behind(sk_X509_new_null());
+  for (std::size_t i = 1; i < own.size(); ++i) sk_X509_push(behind.get(), own[i].get());
+  const openssl::StoreContext context(X509_STORE_CTX_new());
+  if (!context || X509_STORE_CTX_init(context.get(), trusted, own.front().get(), behind.get()) != 1)
+    return {X509_V_ERR_OUT_OF_MEM, {}, "OpenSSL: " + openssl::take_error()};
+  X509_STORE_CTX_set_purpose(context.get(), purpose);
+  X509_VERIFY_PARAM* const param = X509_STORE_CTX_get0_param(context.get());
+  X509_VERIFY_PARAM_set_flags(param, kTrustFlags | (at_any_time ? X509_V_FLAG_NO_CHECK_TIME : 0));
+  const openssl::Context tls(SSL_CTX_new(TLS_method()));
+  if (tls) X509_VERIFY_PARAM_set_auth_level(param, SSL_CTX_get_security_level(tls.get()));
+  Checked checked{X509_V_OK, {0, std::numeric_limits<std::int64_t>::max()}, ""};
+  if (X509_verify_cert(context.get()) != 1) {
+    const X509* const at = X509_STORE_CTX_get_current_cert(context.get());
+    checked.error = X509_STORE_CTX_get_error(context.get());
+    checked.text = reason_of(checked.error, at != nullptr ? at : own.front().get());
+    return checked;
+  }
+  STACK_OF(X509)* const chain = X509_STORE_CTX_get0_chain(context.get());
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    const Validity one = validity_of(sk_X509_value(chain, i));
+    checked.valid.from = std::max(checked.valid.from, one.from);
+    checked.valid.until = std::min(checked.valid.until, one.until);
+  }
+  return checked;
+}
+
+}  // namespace
+
+Result<std::vector<CertificateFacts>> facts_of(const std::string& pem) {
+  const auto certificates = read_certificates(pem);
+  if (!certificates) return certificates.error();
+  std::vector<CertificateFacts> all;
+  for (const auto& one : *certificates) all.push_back(facts_of_one(one.get()));
+  return all;
+}
+
+std::string reason_of(int error, const X509* certificate) {
+  const Validity valid = validity_of(certificate);
+  const std::string clock =
+      fmt::format("by the clock of this machine it is {}; if that is wrong, set the clock (NTP)",
+                  time_text(std::time(nullptr)));
+  switch (error) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return fmt::format("has expired on {}; renew it: longhaul keys issue ({})",
+                         time_text(valid.until), clock);
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return fmt::format("is not valid before {}; {}", time_text(valid.from), clock);
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+      return "is self-signed; issue one with the job's authority: longhaul keys issue";
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:  // the peer has sent its authority's, too
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+    case X509_V_ERR_AKID_SKID_MISMATCH:
+      return fmt::format(
+          "is of another authority ({}); all sites need certificates of the authorities in ca.crt, "
+          "and behind its own a SITE.pem needs those between",
+          issuer_of(certificate));
+    case X509_V_ERR_INVALID_PURPOSE: {
+      const std::uint32_t purposes = X509_get_extended_key_usage(const_cast<X509*>(certificate));
+      return fmt::format(
+          "is not for TLS at both ends ({}); a site dials and is dialled: issue it with the "
+          "extended "
+          "key usage serverAuth and clientAuth",
+          (purposes & XKU_SSL_CLIENT) == 0   ? "it lacks clientAuth"
+          : (purposes & XKU_SSL_SERVER) == 0 ? "it lacks serverAuth"
+                                             : "by its key usage");
+    }
+    default:
+      return fmt::format("is not accepted: {}", X509_verify_cert_error_string(error));
+  }
+}
+
+Result<Validity> check_match(const KeyPair& pair, const std::string& authority) {
+  const auto own = read_certificates(pair.certificate);
+  if (!own) return own.error();
+  const auto authorities = read_certificates(authority);
+  if (!authorities) return malformed("the authority's file " + authorities.error().what);
   const openssl::Key key = read_key(pair.key);
-  Status result = Ok{};
-  if (!own)
-    result = malformed("holds no certificate in PEM");
-  else if (!key)
-    result = malformed("holds no private key in PEM without a passphrase");
-  else if (!issuer)
-    result = malformed("the authority's file holds no certificate in PEM");
-  else if (X509_check_private_key(own.get(), key.get()) != 1)
-    result = malformed("its key does not belong to its certificate");
-  else if (X509_verify(own.get(), X509_get0_pubkey(issuer.get())) != 1)
-    result = malformed(
-        fmt::format("its certificate is not of this authority, but of {}", issuer_of(own.get())));
+  const bool is_own = key && X509_check_private_key(own->front().get(), key.get()) == 1;
   ERR_clear_error();
-  return result;
+  if (!key) return malformed("holds no private key in PEM without a passphrase");
+  if (!is_own)
+    return malformed(
+        "its key does not belong to its first certificate; expected the key, the certificate of "
+        "the site, and behind it those between that and the authority");
+  const openssl::Store trusted(X509_STORE_new());
+  for (const auto& one : *authorities)
+    if (!trusted || X509_STORE_add_cert(trusted.get(), one.get()) != 1) return failed("ca.crt");
+  Validity valid;
+  for (const int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
+    Checked checked = check_chain(*own, trusted.get(), purpose, false);
+    // A wrong time alone is no error here: `valid` says it.
+    if (checked.error != X509_V_OK) checked = check_chain(*own, trusted.get(), purpose, true);
+    ERR_clear_error();
+    if (checked.error != X509_V_OK) return malformed("its certificate " + checked.text);
+    valid = checked.valid;
+  }
+  return valid;
 }
 
 std::string time_text(std::int64_t at) {

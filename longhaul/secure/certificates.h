@@ -19,7 +19,7 @@ struct Validity {
 };
 
 struct KeyPair {
-  std::string certificate;  // public
+  std::string certificate;  // public; behind it those between it and the authority, if any
   std::string key;          // private
 };
 
@@ -37,10 +37,12 @@ struct CertificateFacts {
   Validity valid;
   bool is_authority = false;
 };
-// Of the first certificate in the text.
-Result<CertificateFacts> facts_of(const std::string& pem);
-// Error: the certificate is not of this authority, or the key not of this certificate.
-Status check_match(const KeyPair&, const std::string& authority);
+// The facts of each certificate in the text, at least one.
+Result<std::vector<CertificateFacts>> facts_of(const std::string& pem);
+// When the certificate, its authority's and those between are all valid. Error: no chain leads to
+// an authority in the text, the chain is not for TLS at both ends, or the key is not of the
+// certificate.
+Result<Validity> check_match(const KeyPair&, const std::string& authorities);
 
 // "2026-11-24 22:51 UTC".
 std::string time_text(std::int64_t);

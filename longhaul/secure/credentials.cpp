@@ -1,5 +1,6 @@
 #include "longhaul/secure/credentials.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include <fmt/format.h>
@@ -21,22 +22,39 @@ Error failed_context(const char* what) {
 Status check_time(Validity valid) {
   const std::int64_t now = std::time(nullptr);
   if (now > valid.until)
-    return invalid(fmt::format("this certificate has expired on {}; renew it: longhaul keys issue",
-                               time_text(valid.until)));
+    return invalid(
+        fmt::format("its certificate, or one that it depends on, has expired on {}; renew it: "
+                    "longhaul keys issue",
+                    time_text(valid.until)));
   if (now < valid.from)
     return invalid(fmt::format(
-        "this certificate is not valid before {}, and by the clock of this machine it is {}; set "
+        "its certificate is not valid before {}, and by the clock of this machine it is {}; set "
         "the clock (NTP)",
         time_text(valid.from), time_text(now)));
   return Ok{};
 }
 
-bool use_key(SSL_CTX* context, const KeyPair& own) {
-  const openssl::Certificate certificate = read_certificate(own.certificate);
-  const openssl::Bio bio(BIO_new_mem_buf(own.key.data(), int(own.key.size())));
+bool use_key(SSL_CTX* context, const std::vector<openssl::Certificate>& chain,
+             const std::string& key_text) {
+  const openssl::Bio bio(BIO_new_mem_buf(key_text.data(), int(key_text.size())));
   const openssl::Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr));
-  return certificate && key && SSL_CTX_use_certificate(context, certificate.get()) == 1 &&
-         SSL_CTX_use_PrivateKey(context, key.get()) == 1 && SSL_CTX_check_private_key(context) == 1;
+  if (!key || SSL_CTX_use_certificate(context, chain.front().get()) != 1 ||
+      SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
+    return false;
+  return std::all_of(chain.begin() + 1, chain.end(), [&](const auto& one) {
+    return SSL_CTX_add1_chain_cert(context, one.get()) == 1;
+  });
+}
+
+// Peers take no more.
+Status check_length(const std::vector<openssl::Certificate>& chain) {
+  long bytes = 0;
+  for (const auto& one : chain) bytes += i2d_X509(one.get(), nullptr) + 8;  // with its lengths
+  if (bytes < kLongestChain) return Ok{};
+  return invalid(fmt::format(
+      "its certificates have {} bytes, and peers take {}: leave out the authority's own, and "
+      "others that are not between it and the site's",
+      bytes, kLongestChain));
 }
 
 }  // namespace
@@ -71,11 +89,11 @@ Status Credentials::read() {
   const auto own = folder_.read_site(site_);
   if (!own) return own.error();
   const std::string file = folder_.site_file(site_) + ": ";
-  const auto facts = facts_of(own->certificate);
-  if (!facts) return Error{facts.error().kind, file + facts.error().what};
-  if (const Status good = check_time(facts->valid); !good)
-    return Error{good.error().kind, file + good.error().what};
-  LH_TRY(use(*own, *authority));
+  const auto valid = check_match(*own, *authority);
+  Status good = valid ? check_time(*valid) : Status(valid.error());
+  if (good) good = use(*own, *authority);
+  if (!good) return Error{good.error().kind, file + good.error().what};
+  valid_until_ = valid->until;
   versions_ = now;
   return Ok{};
 }
@@ -87,8 +105,11 @@ Result<bool> Credentials::refresh() {
 }
 
 Status Credentials::use(const KeyPair& own, const std::string& authority) {
-  const auto facts = facts_of(own.certificate);
-  if (!facts) return facts.error();
+  const auto chain = read_certificates(own.certificate);
+  if (!chain) return chain.error();
+  LH_TRY(check_length(*chain));
+  const auto authorities = read_certificates(authority);
+  if (!authorities) return authorities.error();
   auto context = std::make_shared<SessionContext>();
   context->ssl.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* const ssl = context->ssl.get();
@@ -102,16 +123,17 @@ Status Credentials::use(const KeyPair& own, const std::string& authority) {
   SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
   SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   SSL_CTX_set_max_cert_list(ssl, kLongestChain);
-  if (!use_key(ssl, own)) return failed_context("certificate and key");
-  const openssl::Certificate issuer = read_certificate(authority);
-  if (!issuer || X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), issuer.get()) != 1)
-    return failed_context("the authority's certificate");
+  if (!use_key(ssl, *chain, own.key)) return failed_context("certificate and key");
+  for (const auto& one : *authorities)
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), one.get()) != 1)
+      return failed_context("the authority's certificate");
+  X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), kTrustFlags);
   SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_cert_verify_callback(ssl, verify_peer, nullptr);
   context->own_site = site_;
   context->sites = sites_;
   context_ = std::move(context);
-  valid_until_ = facts->valid.until;
+  valid_until_ = validity_of(chain->front().get()).until;
   return Ok{};
 }
 

@@ -155,8 +155,10 @@ Result<std::string> KeyFolder::read_authority() const {
   }
   const auto facts = facts_of(*text);
   if (!facts) return with_file(authority_file(), facts.error());
-  if (!facts->is_authority)
-    return malformed(authority_file() + ": this certificate is of no authority");
+  for (std::size_t i = 0; i < facts->size(); ++i)
+    if (!(*facts)[i].is_authority)
+      return malformed(
+          fmt::format("{}: certificate {} in it is of no authority", authority_file(), i + 1));
   return text;
 }
 
@@ -173,11 +175,12 @@ Result<KeyPair> KeyFolder::read_site(const std::string& site) const {
   const auto authority = read_authority();
   if (!authority) return authority.error();
   KeyPair pair{*text, *text};
-  if (const Status good = check_match(pair, *authority); !good)
-    return with_file(file, good.error());
+  if (const auto match = check_match(pair, *authority); !match)
+    return with_file(file, match.error());
   const auto facts = facts_of(*text);
   if (!facts) return with_file(file, facts.error());
-  if (std::find(facts->sites.begin(), facts->sites.end(), site) == facts->sites.end())
+  const auto& sites = facts->front().sites;
+  if (std::find(sites.begin(), sites.end(), site) == sites.end())
     return malformed(fmt::format("{}: this certificate does not name {}", file, site));
   return pair;
 }
@@ -186,7 +189,9 @@ Result<std::vector<KeyFolder::Entry>> KeyFolder::list() const {
   const auto authority = read_authority();
   if (!authority) return authority.error();
   std::vector<Entry> entries;
-  entries.push_back({"ca.crt", *facts_of(*authority), ""});
+  const auto authorities = facts_of(*authority);
+  if (!authorities) return with_file(authority_file(), authorities.error());
+  for (const CertificateFacts& one : *authorities) entries.push_back({"ca.crt", one, ""});
   std::error_code code;
   std::vector<std::string> sites;
   for (const auto& entry : std::filesystem::directory_iterator(path_, code))
@@ -195,10 +200,13 @@ Result<std::vector<KeyFolder::Entry>> KeyFolder::list() const {
   for (const std::string& site : sites) {
     Entry entry{site + ".pem", {}, ""};
     const auto pair = read_site(site);
-    if (pair)
-      entry.facts = *facts_of(pair->certificate);
-    else
+    if (pair) {
+      const auto facts = facts_of(pair->certificate);
+      entry.facts = facts->front();
+      entry.facts.valid = *check_match(*pair, *authority);
+    } else {
       entry.problem = pair.error().what;
+    }
     entries.push_back(std::move(entry));
   }
   return entries;

@@ -1,9 +1,10 @@
 #pragma once
 // A folder of keys:
 //
-//   ca.crt     the authority's certificate; at every site
-//   ca.key     its private key; only where certificates are issued
-//   SITE.pem   a site's private key and certificate; only there
+//   ca.crt     the authority's certificate, or those of several; at every site
+//   ca.key     its private key, or that of one of them; only where certificates are issued
+//   SITE.pem   a site's private key and certificate, and behind that those between it and the
+//              authority; only there
 //
 // Files with a private key have mode 0600, and are refused when group or others may read them, or
 // when they belong to another user. Every file is replaced as a whole (rename), so that a site
@@ -38,10 +39,10 @@ class KeyFolder {
   Result<std::string> read_authority() const;
   Result<KeyPair> read_site(const std::string& site) const;
 
-  // All files that are there, sorted by name.
+  // All files of the folder, sorted by name; an entry for each certificate of ca.crt.
   struct Entry {
     std::string file;
-    CertificateFacts facts;  // not where there is a problem
+    CertificateFacts facts;  // not where there is a problem; valid: with all it depends on
     std::string problem;     // "": none
   };
   Result<std::vector<Entry>> list() const;

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "longhaul/secure/testing/keys.h"
+#include "longhaul/secure/testing/chains.h"
 
 namespace longhaul::secure {
 namespace {
@@ -95,7 +95,7 @@ TEST_F(KeyFolders, WhatIsMissingOrWrongIsNamedWithTheRemedy) {
   EXPECT_THAT(why(keys, "lima"), HasSubstr("does not name lima"));
   std::filesystem::copy(other.site_file("tokyo"), keys.site_file("tokyo"),
                         std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(why(keys), HasSubstr("not of this authority"));
+  EXPECT_THAT(why(keys), HasSubstr("of another authority"));
   put(keys.site_file("tokyo"), "no PEM");
   EXPECT_THAT(why(keys), HasSubstr("no certificate"));
   std::filesystem::remove(keys.authority_key_file());
@@ -116,6 +116,46 @@ TEST_F(KeyFolders, AListHasAllFilesAndTheirProblems) {
   EXPECT_THAT((*list)[1].problem, HasSubstr("no certificate"));
   EXPECT_EQ((*list)[2].facts.sites, std::vector<std::string>{"tokyo"});
   EXPECT_FALSE(folder("none").list());
+}
+
+// As a company's own authority makes them.
+TEST_F(KeyFolders, KeysOfOtherToolsAreUsedOrNamed) {
+  const KeyPair root = test_root("root"), other = test_root("other"), between = test_between(root);
+  const KeyFolder keys = made();
+  ASSERT_TRUE(keys.write_authority(other.certificate + root.certificate));
+  ASSERT_TRUE(keys.write_site("tokyo", behind(test_keys(between, "tokyo"), between)));
+  EXPECT_EQ(why(keys), "");
+  const auto opened = Credentials::open(keys, "tokyo", {"tokyo"});
+  EXPECT_TRUE(opened) << opened.error().what;
+  ASSERT_TRUE(keys.write_site("lima", test_keys_for(root, "lima", "serverAuth")));
+  EXPECT_THAT(why(keys, "lima"), AllOf(HasSubstr("lima.pem"), HasSubstr("lacks clientAuth"),
+                                       HasSubstr("issue it with")));
+  const auto list = keys.list();
+  ASSERT_TRUE(list) << list.error().what;
+  ASSERT_EQ(list->size(), 4u);
+  EXPECT_EQ((*list)[1].file, "ca.crt");
+  EXPECT_THAT((*list)[1].facts.issuer, HasSubstr("root"));
+  EXPECT_THAT((*list)[2].problem, HasSubstr("lacks clientAuth"));
+  EXPECT_EQ((*list)[3].problem, "");
+  // `keys issue` signs with the authority that ca.key belongs to.
+  put(keys.authority_key_file(), root.key);
+  ASSERT_TRUE(keys.issue("lima", valid_today()));
+  EXPECT_EQ(why(keys, "lima"), "");
+  // A site's certificate is no authority, also as the second in ca.crt.
+  ASSERT_TRUE(keys.write_authority(root.certificate + test_keys(root, "lima").certificate));
+  EXPECT_THAT(why(keys), AllOf(HasSubstr("ca.crt"), HasSubstr("certificate 2")));
+}
+
+TEST_F(KeyFolders, CertificatesThatPeersDoNotTakeAreNamedAtTheStart) {
+  const KeyPair root = test_root("root");
+  const KeyFolder keys = made();
+  ASSERT_TRUE(keys.write_authority(root.certificate));
+  KeyPair longer = test_keys(root, "tokyo");
+  for (int i = 0; i < 60; ++i) longer = behind(longer, root);
+  ASSERT_TRUE(keys.write_site("tokyo", longer));
+  const auto opened = Credentials::open(keys, "tokyo", {"tokyo"});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().what, AllOf(HasSubstr("tokyo.pem"), HasSubstr("peers take 16384")));
 }
 
 TEST_F(KeyFolders, CredentialsAreReadAgainOnceTheirFilesHaveChanged) {

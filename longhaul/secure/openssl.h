@@ -26,6 +26,12 @@ using Names = std::unique_ptr<GENERAL_NAMES, Free<GENERAL_NAMES_free>>;
 using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
 using Derivation = std::unique_ptr<EVP_KDF_CTX, Free<EVP_KDF_CTX_free>>;
 using Extension = std::unique_ptr<X509_EXTENSION, Free<X509_EXTENSION_free>>;
+using Store = std::unique_ptr<X509_STORE, Free<X509_STORE_free>>;
+using StoreContext = std::unique_ptr<X509_STORE_CTX, Free<X509_STORE_CTX_free>>;
+struct FreeStack {
+  void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
+};
+using Stack = std::unique_ptr<STACK_OF(X509), FreeStack>;  // which owns no certificate
 
 // The oldest error of this thread's queue, which is emptied; "unknown error" without one.
 std::string take_error();

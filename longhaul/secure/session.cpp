@@ -1,7 +1,7 @@
 #include "longhaul/secure/session.h"
 
 #include <algorithm>
-#include <ctime>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -61,39 +61,6 @@ std::string list(const std::vector<std::string>& sites) {
   return text.empty() ? "no site" : text + (sites.size() > 3 ? " ..." : "");
 }
 
-std::string clock_hint() {
-  return fmt::format("by the clock of this machine it is {}; if that is wrong, set the clock (NTP)",
-                     time_text(std::time(nullptr)));
-}
-
-std::string reason_of(int error, const X509* certificate) {
-  const Validity valid = validity_of(certificate);
-  switch (error) {
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-      return fmt::format("its certificate has expired on {}; renew it: longhaul keys issue ({})",
-                         time_text(valid.until), clock_hint());
-    case X509_V_ERR_CERT_NOT_YET_VALID:
-      return fmt::format("its certificate is not valid before {}; {}", time_text(valid.from),
-                         clock_hint());
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-      return "its certificate is self-signed; issue one with the job's authority: longhaul keys "
-             "issue";
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:  // the peer has sent its authority's, too
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-    case X509_V_ERR_AKID_SKID_MISMATCH:
-      return fmt::format(
-          "its certificate is of another authority ({}); all sites need certificates of one "
-          "authority, and its ca.crt",
-          issuer_of(certificate));
-    default:
-      return fmt::format("its certificate is not accepted: {}",
-                         X509_verify_cert_error_string(error));
-  }
-}
-
 // What a peer says of this end's certificate or bytes (RFC 8446, 6.2).
 std::string alert_text(int alert, const std::string& own_site) {
   const char* why = nullptr;
@@ -110,12 +77,18 @@ std::string alert_text(int alert, const std::string& own_site) {
     case SSL_AD_CERTIFICATE_REVOKED:
       why = "it is revoked";
       break;
-    case SSL_AD_CERTIFICATE_UNKNOWN:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
+      why = "its extended key usage lacks clientAuth or serverAuth";
+      break;
+    case SSL_AD_CERTIFICATE_UNKNOWN:
     case SSL_AD_CERTIFICATE_REQUIRED:
     case SSL_AD_ACCESS_DENIED:
       why = SSL_alert_desc_string_long(alert);
       break;
+    case SSL_AD_INTERNAL_ERROR:  // see no_room_alert()
+      return "it has no room for this call: too many others have not said hello yet; or an error "
+             "of "
+             "its own ends the connection";
     default:
       return fmt::format("it ends the connection with the TLS alert \"{}\"",
                          SSL_alert_desc_string_long(alert));
@@ -154,7 +127,8 @@ int verify_peer(X509_STORE_CTX* store, void*) {
   if (X509_verify_cert(store) != 1) {
     const int error = X509_STORE_CTX_get_error(store);
     const X509* const at = X509_STORE_CTX_get_current_cert(store);
-    self.refusal = malformed(whose + reason_of(error, at != nullptr ? at : shown));
+    self.refusal =
+        malformed(whose + "its certificate " + reason_of(error, at != nullptr ? at : shown));
     return 0;
   }
   const auto has = [&](const std::string& site) {
@@ -259,6 +233,14 @@ const std::vector<std::string>& Session::peer_sites() const { return impl_->peer
 bool Session::peer_is(std::string_view site) const {
   return std::find(impl_->peer_sites.begin(), impl_->peer_sites.end(), site) !=
          impl_->peer_sites.end();
+}
+
+Buffer no_room_alert() {
+  constexpr std::uint8_t kFatal = 2;
+  const std::array<std::uint8_t, 7> record = {std::uint8_t(kAlertRecord), 3, 3, 0, 2, kFatal,
+                                              SSL_AD_INTERNAL_ERROR};
+  const auto bytes = std::as_bytes(std::span(record));
+  return {bytes.begin(), bytes.end()};
 }
 
 Buffer Session::export_secret(std::string_view label, std::size_t size) const {

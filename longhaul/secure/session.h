@@ -50,4 +50,8 @@ class Session {
   std::unique_ptr<Impl> impl_;
 };
 
+// The alert of an end that has no room for another session (RFC 8446, 6.2), in place of one: the
+// peer's user reads that reason.
+Buffer no_room_alert();
+
 }  // namespace longhaul::secure

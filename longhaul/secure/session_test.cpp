@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "longhaul/secure/testing/keys.h"
+#include "longhaul/secure/testing/chains.h"
 
 namespace longhaul::secure {
 namespace {
@@ -139,6 +139,40 @@ TEST_F(Sessions, ASiteOfAnotherAuthorityRefusesAndIsRefused) {
   EXPECT_THAT(dials.dialler.why,
               AllOf(HasSubstr("certificate of tokyo"), HasSubstr("another authority")));
   EXPECT_THAT(dials.acceptor.why, HasSubstr("refuses the certificate of this site (tokyo)"));
+}
+
+TEST_F(Sessions, AChainIsSentAndChecked) {
+  const KeyPair root = test_root("root"), between = test_between(root);
+  const auto made = [&](const std::string& site, const std::string& authorities) {
+    auto credentials =
+        Credentials::make(behind(test_keys(between, site), between), authorities, site, sites_);
+    LH_CHECK(credentials);
+    return *std::move(credentials);
+  };
+  TlsPair pair(*made("lima", root.certificate), *made("tokyo", root.certificate));
+  pair.run();
+  ASSERT_EQ(pair.dialler.why + pair.acceptor.why, "");
+  EXPECT_THAT(pair.dialler.session->peer_sites(), ElementsAre("tokyo"));
+  // While sites go from one authority to another, ca.crt holds both.
+  const std::string both = authority_.certificate + root.certificate;
+  auto before = Credentials::make(test_keys(authority_, "tokyo"), both, "tokyo", sites_);
+  ASSERT_TRUE(before);
+  TlsPair mixed(*made("lima", both), **before);
+  mixed.run();
+  EXPECT_EQ(mixed.dialler.why + mixed.acceptor.why, "");
+  // The one between is trusted for what it signs alone, and no site's certificate signs.
+  const auto stranger = made("lima", root.certificate);
+  TlsPair refused(*stranger, *good("tokyo"));
+  refused.run();
+  EXPECT_THAT(refused.dialler.why, HasSubstr("another authority"));
+}
+
+TEST_F(Sessions, ACertificateForOneEndAloneIsRefusedByName) {
+  const auto [dialler, acceptor] = refused(test_keys_for(authority_, "lima", "serverAuth"));
+  EXPECT_THAT(acceptor, AllOf(HasSubstr("certificate of lima"), HasSubstr("lacks clientAuth")));
+  EXPECT_THAT(dialler, HasSubstr("extended key usage"));
+  EXPECT_THAT(refused(test_keys_for(authority_, "tokyo", "clientAuth"), false).first,
+              HasSubstr("lacks serverAuth"));
 }
 
 TEST_F(Sessions, ACertificateOutOfItsTimeIsRefusedWithTheClock) {
