@@ -16,6 +16,7 @@ struct Error {
     timed_out,
     io,
     not_finite,  // a computation left what a float can hold
+    state_lost,  // nobody alive has the state of the run: only a checkpoint can
   };
   Kind kind = Kind::invalid_argument;
   std::string what;  // one sentence for the user: names file, key or peer, and the remedy
@@ -24,6 +25,7 @@ struct Error {
 inline Error invalid(std::string what) { return {Error::Kind::invalid_argument, std::move(what)}; }
 inline Error malformed(std::string what) { return {Error::Kind::malformed, std::move(what)}; }
 inline Error not_finite(std::string what) { return {Error::Kind::not_finite, std::move(what)}; }
+inline Error state_lost(std::string what) { return {Error::Kind::state_lost, std::move(what)}; }
 inline Error unavailable(std::string what) { return {Error::Kind::unavailable, std::move(what)}; }
 
 template <class T>

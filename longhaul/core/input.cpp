@@ -24,6 +24,7 @@ struct ArchiveInput {
   void operator()(Arrived& i) const { ar(i.items); }
   void operator()(Requested& i) const { ar(i.client, i.request); }
   void operator()(Stored& i) const { ar(i.number); }
+  void operator()(Remembered& i) const { ar(i.votes); }
 };
 
 template <std::size_t... I>

@@ -45,8 +45,11 @@ struct Requested {  // a user of this node asks; nothing: the user is gone, or w
 struct Stored {  // appended records up to this number are durable
   std::uint64_t number = 0;
 };
+struct Remembered {  // Node::remember
+  Bytes votes;
+};
 using Input = std::variant<Started, Stepped, Delivered, TimerFired, Departed, Scored, Reachability,
-                           Returned, Arrived, Requested, Stored>;
+                           Returned, Arrived, Requested, Stored, Remembered>;
 
 // Any bytes load as an input or fail the archive.
 void archive_input(Archive&, Input&);

@@ -13,7 +13,7 @@ using testing::MachineNet;
 // Remembers every view it went through, as the agreement is about the whole sequence.
 class Watched final : public Machine {
  public:
-  explicit Watched(const Place& place) : membership(place) { own(membership); }
+  explicit Watched(const Place& place, Time wait) : membership(place, wait) { own(membership); }
   void on_progress(Turn&) override {
     if (views.empty() || views.back().epoch != membership.view().epoch)
       views.push_back(membership.view());
@@ -23,9 +23,9 @@ class Watched final : public Machine {
 };
 
 struct Net {
-  Net(std::uint32_t ranks, std::uint64_t seed)
+  Net(std::uint32_t ranks, std::uint64_t seed, Time wait = std::chrono::hours(1))
       : net({.ranks = ranks, .layout = Layout::flat(1), .seed = seed},
-            [](const Place& place) { return std::make_unique<Watched>(place); }) {}
+            [wait](const Place& place) { return std::make_unique<Watched>(place, wait); }) {}
   Watched& at(Rank rank) { return static_cast<Watched&>(net.machine(rank)); }
   void unreachable(Rank at_rank, Rank peer, bool yes = true) {
     net.act(at_rank, [&](Turn& turn) {
@@ -72,7 +72,7 @@ TEST(Membership, AMajorityDropsADeadMember) {
 }
 
 TEST(Membership, AMinorityDecidesNothingAndSaysWhy) {
-  Net net(4, 1);
+  Net net(4, 1, Time{0});
   net.net.crash(2);
   net.net.crash(3);
   for (Rank rank : {0u, 1u})

@@ -23,7 +23,8 @@ class Node::Root final : public Machine {
 
 Node::Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Host& host)
     : place_(std::move(place)),
-      membership_(std::make_unique<Membership>(place_)),
+      membership_(std::make_unique<Membership>(
+          place_, strategy->lets_return() ? std::nullopt : std::optional(Membership::kShortWait))),
       barrier_(std::make_unique<FinishBarrier>()),
       scores_(std::make_unique<ScoreSum>()),
       strategy_(std::move(strategy)),
@@ -165,6 +166,7 @@ void Node::carry(TurnContext& context) {
     }
     void operator()(Finish&) const { node.ends_ = true; }
   };
+  if (const auto votes = membership_->take_votes()) host_.keep(place_.self, *votes);
   // The list may grow.
   bool computing = context.busy;
   for (std::size_t i = 0;; ++i) {
@@ -178,9 +180,17 @@ void Node::carry(TurnContext& context) {
   const bool all_scored = !place_.own_tests || scores_->ended(place_, view_);
   if (barrier_->complete() && all_scored && !finished_) {
     finished_ = true;
+    membership_->close();
     if (tap_) tap_->action(Finish{}, computing ? nullptr : learner_);
     host_.finish(place_.self);
   }
+}
+
+Status Node::remember(Time now, const Bytes& kept) {
+  heard(now, [&] { return Remembered{kept}; });
+  const Status read = kept ? membership_->remember(*kept) : malformed("no votes");
+  answered(read);
+  return read;
 }
 
 void Node::start(Time now) {
@@ -224,17 +234,20 @@ Status Node::deliver(Time now, Rank from, const Message& message) {
   return status;
 }
 
+bool Node::is_of_membership(const Message& message) {
+  return !message.machine.empty() && message.machine.head() == kMembership.number;
+}
+
 Status Node::take_message(Time now, Rank from, const Message& message) {
   if (from >= place_.size()) return malformed("a message of an unknown rank");
-  const bool of_membership =
-      !message.machine.empty() && message.machine.head() == kMembership.number;
+  const bool of_membership = is_of_membership(message);
   // Before the next line: the view to come may be the one that `from` is back in.
   if (!of_membership && message.epoch > view_.epoch) {
     if (early_.size() >= kMostEarly) return malformed("too many messages of a view to come");
     early_.push_back({from, message});
     return Ok{};
   }
-  if (!of_membership && !view_.has(from)) {
+  if (!of_membership && (!view_.has(from) || membership_->has_ended(from))) {
     ++dropped_;
     return Ok{};
   }
@@ -339,6 +352,7 @@ Status Node::feed(Time now, const Input& input) {
       return node.requested(now, i.client, i.request), Ok{};
     }
     Status operator()(const Stored& i) const { return node.stored(now, i.number), Ok{}; }
+    Status operator()(const Remembered& i) const { return node.remember(now, i.votes); }
   };
   return std::visit(Feed{*this, now}, input);
 }

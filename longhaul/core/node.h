@@ -3,8 +3,9 @@
 // (core/host.h) and answering to it. One thread.
 //
 // What the Node itself does, the same in all hosts: messages to oneself arrive in the next turn;
-// messages of nodes outside the view are dropped; messages of a view this node has not reached yet
-// wait for it; compute() is taken step by step; room() is counted.
+// messages of nodes outside the view, or of new processes that are not let in, are dropped;
+// messages of a view this node has not reached yet wait for it; compute() is taken step by step;
+// room() is counted.
 #include <memory>
 
 #include "longhaul/base/queue.h"
@@ -23,6 +24,8 @@ class Node final {
   Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Host& host);
   ~Node();
 
+  // Before start(), of a node that comes back: what the process before has kept (Host::keep).
+  Status remember(Time now, const Bytes& kept);
   void start(Time now);
   // The step asked for by Host::compute is done.
   void stepped(Time now, const StepResult&);
@@ -34,7 +37,7 @@ class Node final {
   void scored(Time now, Round, const Evaluation&);
   // The host has lost touch with the peer, or has it again. Only membership decides what follows.
   void unreachable(Time now, Rank peer, bool unreachable);
-  // A new incarnation of a peer that was declared lost asks to be let in; the strategy lets it.
+  // A new process of a peer asks to be let in, and the one before it has ended.
   void returned(Time now, Rank peer);
   // Items of the node's own source, requests of its users, records that are durable (core/input.h).
   void arrived(Time now, std::vector<Item>);
@@ -46,11 +49,15 @@ class Node final {
   // From the next input on; nullptr: nobody listens. Outlives the node or is taken off.
   void tap(Tap* tap) { tap_ = tap; }
 
+  static bool is_of_membership(const Message&);
   const Place& place() const { return place_; }
   const View& view() const { return membership_->view(); }
   Strategy& strategy() { return *strategy_; }
   const Strategy& strategy() const { return *strategy_; }
   bool finished() const { return finished_; }
+  bool excluded() const { return membership_->excluded(); }  // the others have declared it lost
+  bool has_quorum() const { return membership_->has_quorum(); }
+  bool outside() const { return membership_->outside(); }  // it is not let in yet
   // What the workers have said that their models are worth; where sites have tests of their own.
   const ScoreSum& scores() const { return *scores_; }
   // This node has nothing left to do but to serve those that have not finished. Relays and state

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "longhaul/core/layout.h"
+#include "longhaul/core/quorum.h"
 #include "longhaul/core/shared_members.h"
 
 namespace longhaul {
@@ -24,6 +25,9 @@ struct Place {
   std::uint32_t chunk_run = 1;
   // Each site has test samples of its own: a report is scored at all workers (score_sum.h).
   bool own_tests = false;
+  // Who decides about the members (membership.h), and for how long one without them waits.
+  Quorum quorum = {};
+  Time majority_wait = std::chrono::minutes(10);
 
   std::uint32_t size() const { return std::uint32_t(members->size()); }
   const Member& member(Rank rank) const { return members->at(rank); }

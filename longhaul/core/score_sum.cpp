@@ -19,6 +19,8 @@ Evaluation ScoreSum::sum(const std::map<Rank, Evaluation>& by_rank) {
 
 void ScoreSum::scored(Round round, const Evaluation& evaluation, Turn& turn) {
   if (!turn.place().me().is(Role::worker)) return;
+  // One that has just returned may hear the sum before it has scored its own part.
+  if (newest_ && round != kAtEnd && round <= *newest_) return;
   own_[round] = evaluation;
   while (own_.size() > kMostOpen) own_.erase(own_.begin());
   tell(round, evaluation, turn);
@@ -74,9 +76,10 @@ void ScoreSum::settle(Turn& turn) {
 
 // Rounds before it that have no sum get none: somebody left their report out.
 void ScoreSum::learn(const Sum& sum) {
-  if (newest_ && sum.round <= *newest_) return;
-  newest_ = sum.round;
-  sums_.push_back(sum);
+  if (!newest_ || sum.round > *newest_) {
+    newest_ = sum.round;
+    sums_.push_back(sum);
+  }
   own_.erase(own_.begin(), own_.upper_bound(sum.round));
   parts_.erase(parts_.begin(), parts_.upper_bound(sum.round));
 }

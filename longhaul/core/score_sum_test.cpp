@@ -131,6 +131,22 @@ TEST(ScoreSum, KeepsABoundedNumberOfRoundsThatOneNodeNeverScores) {
   EXPECT_LT(ar.take().size(), 100 * ScoreSum::kMostOpen);
 }
 
+// One that has just returned is slower than the others; then it becomes the senior.
+TEST(ScoreSum, AScoreThatComesAfterItsSumIsPassedOver) {
+  ScoreNet net(2);
+  Message message;
+  message.kind = ScoreSum::Total::kKind;
+  message.head = Payload(share(to_wire(ScoreSum::Total{{5, 0.5, 0, 10}})));
+  ASSERT_TRUE(net.net.inject(0, 1, message));
+  net.score(1, 5);
+  net.net.crash(0);
+  net.net.run(100);
+  EXPECT_EQ(net.losses(1).size(), 1u);
+  net.score(1, 6);
+  net.net.run(100);
+  EXPECT_EQ(net.losses(1).size(), 1u) << "a new one";
+}
+
 TEST(ScoreSum, TakesASumOfTheSeniorAlone) {
   ScoreNet net(3);
   Message message;

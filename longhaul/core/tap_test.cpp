@@ -121,7 +121,7 @@ TEST_F(TapTest, HearsEveryInputAndEveryActionInOrder) {
   feed_all();
   EXPECT_EQ(tap.log,
             "(0@0 4i 3i 0)"  // a message to itself was answered in a turn of its own
-            "(1@1 5i 3i)(4@2 1)(5@3 2)(2@4 0)(2@5!)(3@6)(6@7 1 0)");
+            "(1@1 5i 3i)(4@2 1)(5@3 2)(2@4 0)(2@5!)(3@6)(6@7 1)");
   EXPECT_EQ(tap.actions, host.calls) << "all that the host was told, and nothing else";
 }
 
@@ -221,7 +221,8 @@ TEST(ArchiveInput, AllOfEveryKindIsSaved) {
       {Returned{1}, Returned{}},
       {Arrived{{Item{1, 2, Time{3}, {4}}}}, Arrived{}},
       {Requested{1, request}, Requested{}},
-      {Stored{1}, Stored{}}};
+      {Stored{1}, Stored{}},
+      {Remembered{request}, Remembered{}}};
   for (const auto& [filled, empty] : filled_and_empty) {
     const Buffer bytes = saved(filled);
     EXPECT_NE(bytes, saved(empty)) << filled.index();

@@ -126,7 +126,11 @@ std::string describe(const Input& input) {
         return fmt::format("request of client {}, {} bytes", i.client,
                            i.request ? i.request->size() : 0);
       },
-      [](const Stored& i) { return fmt::format("records up to {} are stored", i.number); }};
+      [](const Stored& i) { return fmt::format("records up to {} are stored", i.number); },
+      [](const Remembered& i) {
+        return fmt::format("{} bytes of votes of the process before",
+                           i.votes ? i.votes->size() : 0);
+      }};
   return std::visit(text, input);
 }
 

@@ -23,6 +23,9 @@ std::optional<std::string> ReplayHost::impossible(const Input& input, const Node
   if (std::holds_alternative<Arrived>(input) || std::holds_alternative<Requested>(input) ||
       std::holds_alternative<Stored>(input))
     return no(!fresh_ || started_, "the node has not started");
+  if (std::holds_alternative<Remembered>(input))
+    return no(place.comes_back() && (!fresh_ || !started_),
+              "only a node that comes back has a past");
   Rank peer = 0;
   if (const auto* departed = std::get_if<Departed>(&input)) peer = departed->peer;
   if (const auto* lost = std::get_if<Reachability>(&input)) peer = lost->peer;

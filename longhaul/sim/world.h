@@ -96,9 +96,9 @@ class World final : public Host {
   // What the node's disk holds of its log: after a crash, what survived it.
   const std::vector<Bytes>& durable(Rank) const;
   void inject(const Fault&);  // before the run or during it; not into the past
-  // Restarts a crashed node now, with a new incarnation. The others accept it once they have
-  // declared the previous one lost. Such a world cannot be saved.
-  void restart(Place, std::unique_ptr<Strategy>, Learner*);
+  // Restarts a crashed node now, with a new incarnation, which asks the others to let it in.
+  // `forgets`: its disk is lost, and with it what the node had kept. Such a world cannot be saved.
+  void restart(Place, std::unique_ptr<Strategy>, Learner*, bool forgets = false);
 
   // Runs until all live nodes have finished, until the next event is later than `until`, which is
   // now() from then on, or until request_stop(). An Error ends the run for good:
@@ -141,6 +141,7 @@ class World final : public Host {
   void finish(Rank node) override;
   void fail(Rank node, const Error&) override;
   void follow(Rank node, const View& before, const View& now) override;
+  void keep(Rank node, const Buffer& votes) override;
 
  private:
   struct Event {
@@ -216,6 +217,11 @@ class World final : public Host {
   void rejoin_request(Rank);
   bool not_connected(Rank a, Rank b) const { return not_connected_.contains(std::minmax(a, b)); }
   bool connect(Rank, Rank);
+  bool may_send(Rank from, Rank to, const Message&) const;
+  bool cuts(Rank from, Rank to) const {
+    const auto times = cuts_.find({from, to});
+    return times != cuts_.end() && times->second > 0;
+  }
 
   const WorldConfig config_;
   std::unique_ptr<Network> network_;
@@ -230,6 +236,7 @@ class World final : public Host {
   std::string refused_;  // the last message that a node refused, and why
   std::set<std::pair<Rank, Rank>>
       not_connected_;  // not connected since one restarted; lower rank first
+  std::set<std::pair<Rank, Rank>> strangers_;  // are, and one of them is not let in yet
 
   // All that follows is archived.
   Time now_{0};

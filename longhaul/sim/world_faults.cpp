@@ -77,6 +77,7 @@ void World::crash(Rank rank, const std::string& why) {
   for (Watcher* watcher : watchers_) watcher->crashed(now_, rank);
   if (observer_.on_lost) observer_.on_lost(now_, rank, why);
   for (Rank other = 0; other < size(); ++other) {
+    strangers_.erase(std::minmax(rank, other));
     // Those two never met since a crash: the break goes on, and this crash is its cause now.
     if (not_connected_.erase(std::minmax(rank, other)) > 0)
       --disconnections_.at(std::minmax(rank, other)).causes;

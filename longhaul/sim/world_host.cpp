@@ -38,7 +38,7 @@ Packet World::to_packet(Rank from, Send send) {
 }
 
 void World::send(Rank from, Send send) {
-  if (slots_[from]->crashed() || not_connected(from, send.to)) return;
+  if (slots_[from]->crashed() || !may_send(from, send.to, send.message)) return;
   if (!watchers_.empty()) notify_watchers(from, send);
   network_->submit(to_packet(from, std::move(send)), now_);
 }

@@ -60,6 +60,7 @@ struct World::Slot {
   Round rounds = 0;                 // the last rounds_done() seen
   std::vector<Bytes> durable = {};  // its log
   Queue<Bytes> writing = {};        // appended after that
+  Buffer votes = {};                // that its node has kept
   std::uint64_t created_at = 0;     // events before this number belong to an earlier incarnation
   NodeFigures figures = {};
 

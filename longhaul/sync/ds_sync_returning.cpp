@@ -29,7 +29,7 @@ void DsSync::follow_returned(const View& before, Turn& turn) {
       conclusion_.begin_anew();
   }
   if (phase_ == Phase::awaiting_state && senior_worker(turn.place(), view) == turn.self())
-    fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"), turn);
+    fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
 }
 
 // The senior worker's model as it stands, whenever the learner is at rest.

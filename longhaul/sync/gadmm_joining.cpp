@@ -56,7 +56,7 @@ bool Gadmm::take_joins(Round& first, Turn& turn) {
   }
   const bool senior_knows = senior == place_.self ? knows_model_ : seen_.contains(senior);
   if ((!without.empty() || !knows_model_) && !senior_knows) {
-    fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"), turn);
+    fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
     return false;
   }
   if (!knows_model_) {

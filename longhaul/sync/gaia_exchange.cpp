@@ -143,7 +143,7 @@ void Gaia::try_settle(Turn& turn) {
   const auto found = cut_.donor();
   if (!found) {
     is_settled_ = true;
-    return fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"),
+    return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                 turn);
   }
   const Rank donor = *found;

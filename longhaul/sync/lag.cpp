@@ -122,7 +122,7 @@ void Lag::enter_view(Turn& turn) {
   const bool is_first = !std::exchange(has_entered_, true);
   view_ = turn.view();
   if (live_workers().empty())
-    return fail(unavailable("all workers are lost: restart them and resume"), turn);
+    return fail(state_lost("all workers are lost: restart them and resume"), turn);
   const Rank server = server_of(view_);
   const bool has_returned = std::ranges::any_of(view_.returned, [&](const auto& one) {
     return one.second == view_.epoch &&

@@ -46,7 +46,7 @@ bool Lag::resume_newest(Turn& turn) {
   }
   const bool own_is_newest = knows_model_ && (!newest || round_ > newest->header.round);
   if (!newest && !own_is_newest) {
-    fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"), turn);
+    fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
     return false;
   }
   if (!own_is_newest) round_ = newest->header.round;

@@ -20,7 +20,7 @@ void P3::on_view(const View&, Turn& turn) {
   if (knows_model() || phase_ == Phase::setting_optimizer) return;
   const Rank senior = senior_worker(turn.place(), view);
   if (senior == turn.self())
-    return fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"),
+    return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                 turn);
   // If the sender of the state is lost, the next senior sends its own after the round that runs.
   if (phase_ == Phase::standing_in || senior != state_sender_) phase_ = Phase::finding_round;

@@ -24,7 +24,8 @@ class Relay final : public Strategy {
   void on_start(Turn& turn) override { turn.finish(); }
   void on_view(const View&, Turn& turn) override {
     if (live_with(Role::worker, turn.place(), turn.view()).empty())
-      turn.fail("all workers are lost: nobody is left to train; restart them and resume");
+      turn.fail(
+          state_lost("all workers are lost: nobody is left to train; restart them and resume"));
   }
   Round rounds_done() const override { return 0; }  // it holds no model
   bool lets_return() const override { return lets_return_; }

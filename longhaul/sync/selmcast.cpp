@@ -122,7 +122,7 @@ void Selmcast::on_start(Turn& turn) {
 
 void Selmcast::on_view(const View&, Turn& turn) {
   if (phase_ == Phase::outside && selmcast::manager_of(turn) == turn.self())
-    return fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"),
+    return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                 turn);
   std::erase_if(sending_, [&](Rank rank) { return !turn.view().has(rank); });
   for (Rank rank = 0; rank < place_.size(); ++rank)

@@ -218,7 +218,7 @@ void Sfb::settle(Turn& turn) {
     send_to_all(turn);
   }
   if (!knows_model() && senior_worker(turn.place(), turn.view()) == turn.self())
-    fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"), turn);
+    fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
 }
 
 // What others may not have passed on, also of the clock that it computes; and what one that has

@@ -222,7 +222,8 @@ void ParameterServer::on_view(const View& before, Turn& turn) {
   if (ended_) return;
   if (live_with(Role::worker, turn.place(), turn.view()).empty()) {
     ended_ = failed_ = true;
-    return turn.fail("all workers are lost: nobody is left to train; restart them and resume");
+    return turn.fail(
+        state_lost("all workers are lost: nobody is left to train; restart them and resume"));
   }
   if (store_.filled() && pending_pulls_.empty()) on_loss(turn);
   settle(turn);

@@ -145,7 +145,8 @@ void ServerStrategy::on_progress(Turn& turn) {
     if (!std::exchange(finished_, true)) turn.finish();
     return;
   }
-  if ((asked_to_serve_ || !worker_) && !over_ && !knows_server_)
+  // Not before it is let in: those who wait for it must learn first that it was lost.
+  if ((asked_to_serve_ || !worker_) && !over_ && !knows_server_ && turn.view().epoch > 0)
     return fail_without_server(", and this node has no copy of its state", turn);
   for (bool more = true; more && !over_;) {
     more = false;
@@ -234,11 +235,11 @@ void ServerStrategy::follow(Rank server, Turn& turn) {
 
 void ServerStrategy::fail_without_server(std::string_view why, Turn& turn) {
   over_ = true;
-  turn.fail(who(setup_.name, turn.place()) + "the server is lost: site " +
-            turn.place().member(server_rank_).site + " (rank " + std::to_string(server_rank_) +
-            "), which held the model" + std::string(why) +
-            ". Bring it back and resume from the last checkpoint" +
-            (standby_ ? "" : "; with [server] standby_every another node goes on"));
+  turn.fail(state_lost(who(setup_.name, turn.place()) + "the server is lost: site " +
+                       turn.place().member(server_rank_).site + " (rank " +
+                       std::to_string(server_rank_) + "), which held the model" + std::string(why) +
+                       ". Bring it back and resume from the last checkpoint" +
+                       (standby_ ? "" : "; with [server] standby_every another node goes on")));
 }
 
 Round ServerStrategy::rounds_done() const {

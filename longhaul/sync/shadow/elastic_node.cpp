@@ -143,7 +143,8 @@ void ElasticNode::on_start(Turn& turn) {
 
 void ElasticNode::on_view(const View&, Turn& turn) {
   if (!turn.has_learner() && live_with(Role::worker, place_, turn.view()).empty())
-    return turn.fail("all workers are lost: nobody is left to train; restart them and resume");
+    return turn.fail(
+        state_lost("all workers are lost: nobody is left to train; restart them and resume"));
   const Status enough = enough_sites(config_.min_sites, place_, turn.view());
   if (turn.has_learner() && !enough && phase_ != Phase::ended) return fail(enough.error(), turn);
   std::set<std::uint32_t> moved;

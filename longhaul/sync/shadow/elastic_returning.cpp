@@ -23,7 +23,7 @@ void ElasticNode::follow_returned(const std::set<std::uint32_t>& moved, Turn& tu
     return view.since(rank) == 0 && !place_.member(rank).is(Role::witness);
   };
   if (std::ranges::any_of(shards_, is_unknown) && std::ranges::none_of(view.live, has_stayed))
-    fail(unavailable("all sites that knew the centre are lost; resume from a checkpoint"), turn);
+    fail(state_lost("all sites that knew the centre are lost; resume from a checkpoint"), turn);
 }
 
 // After the view: then the channel has begun anew with them.
@@ -41,7 +41,7 @@ void ElasticNode::tell_returned(Turn& turn) {
 // To a server that has no values. A trainer without a model is only asked if nobody has one.
 void ElasticNode::send_seeds(Turn& turn) {
   if (!owed_seeds_.empty() && !has_model_)
-    return fail(unavailable("all sites that knew the model are lost; resume from a checkpoint"),
+    return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                 turn);
   for (const std::uint32_t shard : std::exchange(owed_seeds_, {}))
     send(shards_[shard].server, {.kind = Kind::seed, .shard = shard}, turn, copy_of(shard, turn));

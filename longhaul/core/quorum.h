@@ -1,0 +1,38 @@
+#pragma once
+// Which members of a view decide for it: a majority of all, or, where the job names a site, a
+// majority of that site's nodes alone.
+#include <algorithm>
+#include <vector>
+
+#include "longhaul/core/types.h"
+
+namespace longhaul {
+
+struct Quorum {
+  // The ranks of the named site ([net] continue_with), ascending; empty: none is named.
+  std::vector<Rank> named = {};
+
+  // Those of `live` whose answers count.
+  template <class Ranks>
+  std::vector<Rank> voters(const Ranks& live) const {
+    std::vector<Rank> voters;
+    for (const Rank rank : live)
+      if (std::ranges::binary_search(named, rank)) voters.push_back(rank);
+    // The named site is not in the view: it has agreed to that.
+    if (voters.empty()) voters.assign(live.begin(), live.end());
+    return voters;
+  }
+  // How many of the voters of `live` must answer.
+  template <class Ranks>
+  std::size_t needed(const Ranks& live) const {
+    return voters(live).size() / 2 + 1;
+  }
+  // Whether those for whom answered(rank) holds decide for all of `live`.
+  template <class Ranks, class Answered>
+  bool decides(const Ranks& live, Answered&& answered) const {
+    const std::vector<Rank> asked = voters(live);
+    return std::size_t(std::ranges::count_if(asked, answered)) > asked.size() / 2;
+  }
+};
+
+}  // namespace longhaul
