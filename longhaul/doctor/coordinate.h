@@ -31,13 +31,14 @@ std::optional<Pair> measuring_site(Pair, const std::vector<bool>& present);
 struct ParticipantOptions {
   Time arrival_timeout = std::chrono::seconds(30);  // for the first site to connect
   MachineFacts facts = {};
-  std::uint16_t port = 0;  // where `listening_socket` listens
+  std::uint16_t port = 0;  // where the sockets listen
   std::function<void(const std::string&)> on_progress =
       {};  // from any of its threads, one at a time
 };
 
-// At the other sites, until the coordinator's bye. `listening_socket` is non-blocking. Error: the
+// At the other sites, until the coordinator's bye. The sockets listen and do not block. Error: the
 // first site did not connect, or disconnected. Strangers are refused, a few at a time.
-Status run_participant(const LocalSite&, int listening_socket, const ParticipantOptions&);
+Status run_participant(const LocalSite&, std::span<const int> listening_sockets,
+                       const ParticipantOptions&);
 
 }  // namespace longhaul::doctor

@@ -110,6 +110,15 @@ void Judge::machine(const SiteReport& site) {
   add(grade_memory(facts), site.name,
       fmt::format("{:.1f} GB of memory are left", double(facts.memory_available) / 1e9),
       "end other programs, or use another machine");
+  if (facts.is_alone)
+    add(Grade::bad, site.name, "it listens at its loopback, where no other machine reaches it",
+        "leave [[site]] bind out, or name an address of its machine; /etc/hosts may say 127.0.1.1 "
+        "for its own name");
+  else if (!facts.own_name.empty())
+    add(Grade::note, site.name,
+        fmt::format("on its own machine {} (/etc/hosts)", printable(facts.own_name)),
+        "nothing for this job, whose site listens at all its addresses; with a name in [[site]] "
+        "bind it would listen there alone");
   add(grade_congestion(facts, report_, lossy(report_)), site.name,
       fmt::format("its kernel has no bbr{}",
                   lossy(report_) ? ", and with loss the system's congestion control is far slower"

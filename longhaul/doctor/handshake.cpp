@@ -58,7 +58,10 @@ Result<PeerSession> accept_peer(Socket socket, const LocalSite& self, const Dead
   const std::string peer = socket.peer();
   if (self.credentials) {
     const Status proved = socket.start_tls(self.credentials->accept(), deadline);
-    if (!proved) return Error{proved.error().kind, peer + ": " + proved.error().what};
+    if (!proved) {
+      socket.finish(deadline);
+      return Error{proved.error().kind, peer + ": " + proved.error().what};
+    }
   }
   Channel channel(std::move(socket), peer);
   auto hello = channel.receive<Hello>(Kind::hello, deadline);
@@ -69,6 +72,7 @@ Result<PeerSession> accept_peer(Socket socket, const LocalSite& self, const Dead
         fmt::format("it says that it is site {}, and its certificate is not", hello->name));
   if (!good) {
     (void)channel.send(Kind::refusal, Text{cut(good.error().what)}, deadline);
+    channel.socket().finish(deadline);
     return malformed(hello ? peer + ": " + good.error().what : good.error().what);
   }
   channel.rename(fmt::format("{} ({})", self.names[hello->site], peer));

@@ -1,5 +1,6 @@
 #include "longhaul/doctor/machine_facts.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -39,11 +40,24 @@ std::string congestion_names() {
   return cut(line);
 }
 
+// All addresses of this host are of the loopback; "": some are not, or it has none.
+std::string loopback_of(const std::string& host) {
+  const auto all = net::resolve(host);
+  const auto is_here = [](const std::string& one) { return net::is_loopback({one, 0}); };
+  return all && std::ranges::all_of(*all, is_here) ? all->front() : "";
+}
+
 }  // namespace
 
-MachineFacts local_facts(const std::string& folder) {
+MachineFacts local_facts(const std::string& folder, const net::Address& own,
+                         const net::Address& listens) {
   const bool bbr = kernel_has("bbr");  // may load it, and so comes before the names
-  return {disk_free(folder), memory_available(), congestion_names(), bbr};
+  MachineFacts facts{disk_free(folder), memory_available(), congestion_names(), bbr};
+  if (net::is_loopback(own)) return facts;
+  if (const std::string at = loopback_of(own.host); !at.empty())
+    facts.own_name = cut(own.host + " is " + at);
+  facts.is_alone = !loopback_of(listens.host).empty();
+  return facts;
 }
 
 }  // namespace longhaul::doctor

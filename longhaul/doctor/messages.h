@@ -10,7 +10,7 @@
 
 namespace longhaul::doctor {
 
-inline constexpr std::uint16_t kVersion = 1;  // of the protocol
+inline constexpr std::uint16_t kVersion = 2;  // of the protocol
 inline constexpr double kMaxText = 1024;
 inline constexpr std::uint32_t kMaxDatagrams = 2000;
 inline constexpr std::uint32_t kDscp = 40;  // of datagrams: as [net] dscp marks control messages
@@ -171,12 +171,17 @@ struct MachineFacts {
   std::uint64_t memory_available = 0;  // bytes
   std::string congestion = {};         // names that the kernel has now, with blanks
   bool has_bbr = false;                // it has or can load it
+  // "mybox is 127.0.1.1": the host of its own address, where that leads to itself; "": elsewhere.
+  std::string own_name = {};
+  bool is_alone = false;  // the site listens at its loopback alone, and its address is elsewhere
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(disk_free);
     LONGHAUL_FIELD(memory_available);
     LONGHAUL_FIELD(congestion, .max = kMaxText);
     LONGHAUL_FIELD(has_bbr);
+    LONGHAUL_FIELD(own_name, .max = kMaxText);
+    LONGHAUL_FIELD(is_alone);
   }
 };
 

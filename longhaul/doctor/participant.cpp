@@ -25,7 +25,7 @@ class Participant {
     // Whatever ends this ends the threads, too.
     own_.stop = [this] { return over_.load() || (self_.stop && self_.stop()); };
   }
-  Status run(int listening_socket);
+  Status run(std::span<const int> listening_sockets);
 
  private:
   struct Server {
@@ -136,9 +136,9 @@ bool Participant::over() {
   return end_.has_value();
 }
 
-Status Participant::run(int listening_socket) {
+Status Participant::run(std::span<const int> listening_sockets) {
   while (!over()) {
-    auto socket = accept(listening_socket, Deadline::within(100ms, self_.stop));
+    auto socket = accept(listening_sockets, Deadline::within(100ms, self_.stop));
     sweep(false);
     if (!socket || servers_.size() >= kMaxConnections) continue;  // the latter is closed
     Server& server = servers_.emplace_back();
@@ -154,9 +154,9 @@ Status Participant::run(int listening_socket) {
 
 }  // namespace
 
-Status run_participant(const LocalSite& self, int listening_socket,
+Status run_participant(const LocalSite& self, std::span<const int> listening_sockets,
                        const ParticipantOptions& options) {
-  return Participant(self, options).run(listening_socket);
+  return Participant(self, options).run(listening_sockets);
 }
 
 }  // namespace longhaul::doctor

@@ -130,6 +130,15 @@ TEST(Findings, OfMachines) {
   EXPECT_THAT(only(report, Grade::bad), HasSubstr("site-1: it runs 2, site-0 runs 1"));
 }
 
+TEST(Findings, ANameThatLeadsToItsOwnMachineIsNamed) {
+  Report report = good_report(2);
+  report.sites[1].facts.own_name = "mybox is 127.0.1.1";
+  EXPECT_THAT(only(report, Grade::note),
+              HasSubstr("site-1: on its own machine mybox is 127.0.1.1"));
+  report.sites[1].facts.is_alone = true;
+  EXPECT_THAT(only(report, Grade::bad), HasSubstr("site-1: it listens at its loopback"));
+}
+
 TEST(Findings, OfWays) {
   const auto with = [](auto&& change) {
     Report report = good_report(2);

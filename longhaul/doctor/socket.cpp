@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto kLingers = 1s;        // for its last words
 constexpr int kUnsent = 256 * 1024;  // as training has it: what the kernel holds but has not sent
 
 Error failed() { return unavailable(std::strerror(errno)); }
@@ -59,13 +61,19 @@ Socket::~Socket() {
 }
 
 Status wait_for(int descriptor, short events, const Deadline& deadline) {
+  return wait_for({&descriptor, 1}, events, deadline);
+}
+
+Status wait_for(std::span<const int> descriptors, short events, const Deadline& deadline) {
+  std::vector<pollfd> at;
+  for (const int descriptor : descriptors) at.push_back({descriptor, events, 0});
   for (;;) {
     if (deadline.stopped()) return unavailable("stopped");
     const auto left = deadline.end - Clock::now();
     if (left <= 0ms) return Error{Error::Kind::timed_out, "nothing came in time"};
-    pollfd at{descriptor, events, 0};
     // In slices, so that a stop is noticed; rounded up, so that the last one does not spin.
-    const int count = poll(&at, 1, int(std::min<Clock::duration>(left, 100ms) / 1ms) + 1);
+    const int count =
+        poll(at.data(), at.size(), int(std::min<Clock::duration>(left, 100ms) / 1ms) + 1);
     if (count > 0) return Ok{};
     if (count < 0 && errno != EINTR) return failed();
   }
@@ -151,6 +159,14 @@ Status Socket::write(std::span<const std::byte> bytes, const Deadline& deadline)
   return Ok{};
 }
 
+void Socket::finish(const Deadline& deadline) const {
+  shutdown(descriptor_, SHUT_WR);
+  std::byte dropped[4096];
+  const Deadline soon = deadline.at_most(kLingers);
+  while (receive(dropped, soon))
+    if (Clock::now() >= soon.end) return;
+}
+
 // --- what the kernel knows ----------------------------------------------------------------------
 
 void Socket::ask_for(const std::string& congestion) const {
@@ -193,17 +209,22 @@ Result<Socket> dial(const net::Address& address, const Deadline& deadline) {
     return unavailable(fmt::format("this name does not resolve: {}", gai_strerror(error)));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> keep(found, freeaddrinfo);
   Result<Socket> made = unavailable("the name has no address");
+  std::size_t left = 0;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) ++left;
   for (const addrinfo* one = found; one != nullptr && !made; one = one->ai_next)
-    made = dial_one(*one, deadline);
+    made = dial_one(*one, deadline.at_most((deadline.end - Clock::now()) / left--));
   return made;
 }
 
-std::optional<Socket> accept(int listening_socket, const Deadline& deadline) {
-  if (!wait_for(listening_socket, POLLIN, deadline)) return std::nullopt;
-  const int made = accept4(listening_socket, nullptr, nullptr, SOCK_CLOEXEC);
-  if (made < 0) return std::nullopt;
-  tune(made);
-  return Socket(made);
+std::optional<Socket> accept(std::span<const int> listening_sockets, const Deadline& deadline) {
+  if (!wait_for(listening_sockets, POLLIN, deadline)) return std::nullopt;
+  for (const int listening_socket : listening_sockets) {
+    const int made = accept4(listening_socket, nullptr, nullptr, SOCK_CLOEXEC);
+    if (made < 0) continue;
+    tune(made);
+    return Socket(made);
+  }
+  return std::nullopt;
 }
 
 bool kernel_has(const std::string& congestion) {

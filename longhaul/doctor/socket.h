@@ -37,6 +37,9 @@ class Socket {
   Result<std::size_t> read_some(std::span<std::byte> into, const Deadline&) const;
   Status read(std::span<std::byte> into, const Deadline&) const;
   Status write(std::span<const std::byte> bytes, const Deadline&) const;
+  // Nothing more is written, and the peer has time to read what was: a socket that is closed with
+  // bytes unread takes that from it.
+  void finish(const Deadline&) const;
   // Sets the congestion control; keeps the system's where the kernel lacks this one.
   void ask_for(const std::string& congestion) const;
   PathInfo path() const;     // what the kernel knows
@@ -55,14 +58,15 @@ class Socket {
   std::unique_ptr<Tls> tls_;
 };
 
-// Waits for `events` (poll(2)) on a descriptor. Error: time-out, or stopped.
+// Waits for `events` (poll(2)) on a descriptor, or on any of several. Error: time-out, or stopped.
 Status wait_for(int descriptor, short events, const Deadline&);
+Status wait_for(std::span<const int> descriptors, short events, const Deadline&);
 
-// Tries every address of the name. The system's resolver bounds the look-up.
+// Tries every address of the name, each for its share of the time. The system's resolver bounds the
+// look-up.
 Result<Socket> dial(const net::Address&, const Deadline&);
-// The next incoming connection, or empty at the deadline. `listening_socket` listens and does not
-// block.
-std::optional<Socket> accept(int listening_socket, const Deadline&);
+// The next incoming connection, or empty at the deadline. These listen and do not block.
+std::optional<Socket> accept(std::span<const int> listening_sockets, const Deadline&);
 
 bool kernel_has(const std::string& congestion);  // or can load it
 

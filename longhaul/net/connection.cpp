@@ -78,10 +78,13 @@ std::unique_ptr<Stream> Connection::release() {
   return std::move(stream_);
 }
 
-void Connection::end(Error why) {
+void Connection::end(Error why) { end(std::move(why), &Stream::close); }
+void Connection::end_after_last_words(Error why) { end(std::move(why), &Stream::finish); }
+
+void Connection::end(Error why, void (Stream::*how)()) {
   if (std::exchange(ended_, true)) return;
   const auto self = shared_from_this();
-  stream_->close();
+  ((*stream_).*how)();
   if (Owner* owner = std::exchange(owner_, nullptr)) owner->on_end(*this, why);
 }
 

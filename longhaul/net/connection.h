@@ -36,6 +36,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool paused() const { return paused_; }
   void resume();
   void end(Error why);
+  void end_after_last_words(Error why);  // the peer gets the rest of the written bytes
   // Its stream, for other uses, between a frame and the next, at most while paused, and with
   // nothing to write. It has ended without a call to the owner.
   std::unique_ptr<Stream> release();
@@ -57,6 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_next();
   // The callback of a read or write: ends the connection on an Error, else calls `next`.
   Stream::Done then(void (Connection::*next)());
+  void end(Error why, void (Stream::*how)());
   void written();
 
   std::unique_ptr<Stream> stream_;

@@ -25,9 +25,11 @@ std::optional<FrameHeader> framed(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Status Datagrams::open(bool loopback_only, std::uint16_t port, bool dscp) {
+Status Datagrams::open(const std::vector<Address>& at, bool dscp) {
+  UdpOptions options{.hosts = {}, .port = at.front().port, .longest = DatagramPath::kLongest};
+  for (const Address& one : at) options.hosts.push_back(one.host);
   auto socket = open_udp(
-      loop_, {.loopback_only = loopback_only, .port = port, .longest = DatagramPath::kLongest},
+      loop_, options,
       [this](std::span<const std::byte> bytes, const UdpAddress& from) { on_bytes(bytes, from); });
   if (!socket) return socket.error();
   socket_ = *std::move(socket);

@@ -84,8 +84,9 @@ class Datagrams {
     key_lasts_ = lasts;
   }
 
-  // Error: the port is taken; then everything goes over the connections.
-  Status open(bool loopback_only, std::uint16_t port, bool dscp);
+  // `at`: numerical, of one port. Error: the port is taken; then everything goes over the
+  // connections.
+  Status open(const std::vector<Address>& at, bool dscp);
   bool is_open() const { return socket_ != nullptr; }
   std::uint16_t port() const { return socket_->port(); }  // once it is open
   // The peer is connected, and reached by this numerical address. `key`: of this pair of processes;

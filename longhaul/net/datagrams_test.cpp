@@ -29,7 +29,7 @@ Message message_of(std::uint16_t kind, std::size_t bytes = 100) {
 struct DatagramEnd final : Datagrams::Events {
   DatagramEnd(Loop& loop, Rank self, bool is_sealed = false)
       : datagrams(loop, self, *this, is_sealed) {
-    EXPECT_TRUE(datagrams.open(true, 0, true));
+    EXPECT_TRUE(datagrams.open({{"127.0.0.1", 0}}, true));
   }
   void on_datagram(Rank from, const Message& message) override {
     got.emplace_back(from, message.kind);

@@ -25,6 +25,8 @@ EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scor
       model_digest_(std::move(config.model_digest)),
       pace_(std::move(config.step_time)),
       checkpoints_(std::move(config.checkpoints)),
+      votes_(std::move(config.votes)),
+      keep_(std::move(config.keep)),
       scoring_(std::make_unique<TaskThread>(config.on_thread_start)),
       computing_(std::make_unique<TaskThread>(config.on_thread_start)) {}
 
@@ -37,14 +39,16 @@ std::string EventLoop::name(Rank rank) const {
 Status EventLoop::meet() {
   LH_CHECK(!met_);
   met_ = true;
-  if (!peers_.listening()) {
-    const auto port = peers_.listen();
-    if (!port) return port.error();
-  }
-  peers_.offer(checkpoints_.newest, checkpoints_.live, checkpoints_.members);
+  peers_.offer({.newest = checkpoints_.newest,
+                .members = checkpoints_.members,
+                .has_before = checkpoints_.has_before,
+                .view = checkpoints_.view});
   peers_.tell_time([this] { return now(); });
   tick();
-  LH_TRY(peers_.connect_all([this] { return failure_.has_value(); }));
+  const auto failed = [this] { return failure_.has_value(); };
+  if (!peers_.listening())
+    if (const auto port = peers_.listen(failed); !port) return failure_.value_or(port.error());
+  LH_TRY(peers_.connect_all(failed));
   return failure_ ? Status(*failure_) : Ok{};
 }
 
@@ -67,6 +71,7 @@ Status EventLoop::run(Node& node) {
     if (model_digest_ && !stepping_) tell_all(Ends{model_digest_()});
     peers_.shut_down(kShutdownTimeout);
   }
+  keeper_.reset();
   computing_.reset();  // whoever looks at the learner now is alone with it
   scoring_.reset();
   if (failure_) return *failure_;
@@ -75,24 +80,27 @@ Status EventLoop::run(Node& node) {
 
 // From the checkpoint that all agree on (Peers::choose_checkpoint), or from the beginning.
 Status EventLoop::resume_run() {
-  const auto chosen = peers_.choose_checkpoint();
+  const auto chosen = peers_.meeting().choose_checkpoint();
   if (!chosen) return chosen.error();
   if (!*chosen) {
-    on_left_out(unavailable("the others resume a state that this site is not in"));
+    on_left_out(unavailable("the others resume a state that this site is not in"), false);
     return *failure_;
   }
   const std::uint64_t newest = **chosen;
+  auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
+  if (!bytes) {  // damaged, or of a time at which this site was lost: the others have the state
+    on_left_out(bytes.error(), false);
+    return *failure_;
+  }
   own_checkpoints_ = {newest, newest};
   peers_.restore_checkpoint(newest);
   started_ = loop_.now();
   running_ = true;
-  auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
-  if (!bytes) return bytes.error();
   if (newest == 0) {
     counters_ = {};
     connected_ = true;
-    node_->start(now());
     peers_.open();
+    node_->start(now());
     return Ok{};
   }
   Archive ar(*bytes);
@@ -128,8 +136,15 @@ void EventLoop::rejoin() {
   // clock.
   started_ = peers_.run_began().value_or(loop_.now());
   running_ = connected_ = true;
-  node_->start(now());
   peers_.open();
+  if (votes_ && votes_->life == peers_.meeting().life()) remember();
+  node_->start(now());
+}
+
+void EventLoop::remember() {
+  const auto votes = std::as_bytes(std::span(votes_->votes));
+  const Status read = node_->remember(now(), share({votes.begin(), votes.end()}));
+  if (!read) on_note("what this site has voted before cannot be read: " + read.error().what);
 }
 
 void EventLoop::tick() {
@@ -137,7 +152,7 @@ void EventLoop::tick() {
   if (observer_.on_tick) observer_.on_tick();
   checkpoint_if_due();
   stop_if_asked();
-  if (running()) drop_lost();
+  if (running()) drop_lost(), tell_contributed();
   tick_ = loop_.at(loop_.now() + kTick, [this] { tick(); });
 }
 
@@ -170,7 +185,10 @@ void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
   if (silent)
     on_note(fmt::format("lost contact with {}: {}; waiting for {}", name(peer), trouble,
                         node_->waiting_for()));
+  const bool had_quorum = node_->has_quorum();
   node_->unreachable(now(), peer, silent);
+  if (had_quorum && !node_->has_quorum())
+    on_note(fmt::format("keeps its state, waiting for {}", node_->waiting_for()));
 }
 
 // Once it is in the run, a peer that refuses this node is a matter for membership, like any that is
@@ -180,8 +198,9 @@ void EventLoop::on_refused(const Error& why) {
   if (!over() && (!running_ || outside)) failure_ = why;
 }
 
-void EventLoop::on_left_out(const Error& why) {
-  if (over() || running_) return;
+// One without a quorum has nothing that a run which was resumed without it must wait for.
+void EventLoop::on_left_out(const Error& why, bool lost) {
+  if (over() || (running_ && !lost && (node_->outside() || node_->has_quorum()))) return;
   left_out_ = !node_ || node_->strategy().lets_return();  // without: it asks, and hears
   failure_ = left_out_ ? why
                        : unavailable(why.what +
@@ -190,13 +209,10 @@ void EventLoop::on_left_out(const Error& why) {
 }
 
 void EventLoop::on_resumes(const Error& why) {
-  if (over() || running_) return;
+  if (over() || !place_.comes_back() || (running_ && !node_->outside())) return;
+  if (peers_.meeting().meets_member()) return;
   must_resume_ = true;
   failure_ = why;
-}
-
-bool EventLoop::may_rejoin(Rank peer) {
-  return running() && !node_->view().has(peer) && node_->strategy().lets_return();
 }
 
 void EventLoop::on_rejoin_request(Rank peer) {
@@ -221,6 +237,7 @@ void EventLoop::send(Rank, Send send) {
     counters_.wan_messages += links;
     counters_.wan_bytes += links * frame_size(send.message);
   }
+  if (keeping_ > 0 && Node::is_of_membership(send.message)) return held_.push_back(std::move(send));
   peers_.send(send);
 }
 
@@ -239,6 +256,8 @@ EventLoop::Counters EventLoop::counters() const {
 
 EventLoop::Doing EventLoop::doing() const {
   if (over()) return {"parting", "", peers_.awaited(), {}};
+  if (stopping_ && disk_is_at_work())
+    return {"writing", fmt::format("checkpoint {}", own_checkpoints_.taken), {}, peers_.quiet()};
   if (!running_) return {"meeting", "", peers_.awaited(), {}};
   if (stepping_ || undelivered_step_) return {"computing", "", {}, peers_.quiet()};
   return {"waiting", node_->waiting_for(), {}, peers_.quiet()};
@@ -344,9 +363,15 @@ void EventLoop::tell_all(const M& fields) {
     if (rank != place_.self) tell(rank, fields);
 }
 
+// The largest of a tick: rounds may be shorter.
 void EventLoop::tell_contributed(Round round, double norm) {
+  if (!(norm <= contributed_norm_)) contributed_round_ = round, contributed_norm_ = norm;
+}
+
+void EventLoop::tell_contributed() {
+  const double norm = std::exchange(contributed_norm_, -1);
   const Rank senior = senior_worker(place_, node_->view());
-  if (senior != place_.self) tell(senior, Contributed{round, norm});
+  if (norm >= 0 && senior != place_.self) tell(senior, Contributed{contributed_round_, norm});
 }
 
 void EventLoop::warn_all(const std::string& text) {
@@ -356,6 +381,7 @@ void EventLoop::warn_all(const std::string& text) {
 // Who hears it need not find out by silence.
 void EventLoop::say_why_it_leaves() {
   tell_all(Leaves{failure_->kind == Error::Kind::not_finite,
+                  failure_->kind == Error::Kind::state_lost, node_->view().epoch,
                   failure_->what.substr(0, Warns::kMostText)});
   (void)loop_.run_until(loop_.now() + kLastWords, [this] { return peers_.idle(); });
 }
@@ -386,7 +412,9 @@ void EventLoop::take(Rank from, const Leaves& m) {
   const std::string why = printable(m.why);
   troubles_[from] = "it has left: " + why;
   on_note(fmt::format("{} leaves the run: {}", name(from), why));
-  if (m.diverged && !over()) failure_ = not_finite(fmt::format("{}: {}", name(from), why));
+  if (over()) return;
+  if (m.diverged) failure_ = not_finite(fmt::format("{}: {}", name(from), why));
+  if (m.state_lost && m.epoch == node_->view().epoch) lose_state(state_lost(why));
 }
 
 void EventLoop::take(Rank from, const Ends& m) { ends_[from] = m.model; }
@@ -398,6 +426,7 @@ void EventLoop::summed(Rank, Rank senior, Round round, const Evaluation& sum) {
 // Those that are lost are dropped with the next tick: this may be inside one of their links.
 void EventLoop::follow(Rank, const View& before, const View& now) {
   if (!now.has(place_.self)) return;
+  if (!peers_.meeting().is_member()) peers_.admitted();
   const std::string goes_on =
       fmt::format("the run goes on with {} of {} nodes", now.live.size(), place_.size());
   for (const Rank rank : before.live) {
@@ -434,8 +463,37 @@ void EventLoop::give(Input input) {
 
 void EventLoop::fail(Rank, const Error& error) {
   if (failure_) return;
-  failure_ = error;
+  if (node_->excluded()) return on_left_out(error, /*lost=*/true);
   leaves_ = true;
+  if (error.kind == Error::Kind::state_lost) return lose_state(error);
+  failure_ = error;
+}
+
+// All go back to the last checkpoint, if there is one.
+void EventLoop::lose_state(const Error& error) {
+  failure_ = error;
+  must_resume_ = own_checkpoints_.saved > 0 && node_->strategy().lets_return();
+}
+
+// Nobody hears of a vote before it is on disk. One that cannot be written is void for the next
+// process: `keep_` leaves none behind.
+void EventLoop::keep(Rank, const Buffer& votes) {
+  if (!keep_) return;
+  if (!keeper_) keeper_ = std::make_unique<TaskThread>();
+  ++keeping_;
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(votes.data());
+  keeper_->submit([this, kept = KeptVotes{peers_.meeting().life(), {bytes, bytes + votes.size()}}] {
+    const Status written = keep_(kept);
+    loop_.post([this, written] { this->kept(written); });
+  });
+}
+
+void EventLoop::kept(const Status& written) {
+  if (!written && !std::exchange(cannot_keep_, true))
+    on_note(written.error().what +
+            ": if this site is started again, it has no vote until it is let in");
+  if (--keeping_ > 0) return;
+  for (const Send& send : std::exchange(held_, {})) peers_.send(send);
 }
 
 }  // namespace longhaul::net

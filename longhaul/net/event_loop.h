@@ -3,6 +3,7 @@
 //
 // Threads: all methods and callbacks on the caller's thread; steps of the learner on a compute
 // thread, scores on another. The loop never waits for them.
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,8 +29,12 @@ struct CheckpointConfig {
   // who resumes with more rounds needs a state in which all go on.
   Round last_round = Round(-1);
   std::uint64_t newest = 0;   // on this node's disk; 0: none, start from the beginning
-  std::uint32_t live = 0;     // members of the view in it
+  View view = {};             // in it
+  bool has_before = false;    // and the one before it is there, too
   std::uint32_t members = 0;  // nodes of the job that it is of; 0: as many as now
+  // How long a node that must stop waits for the other nodes' checkpoint. The time in which its own
+  // disk writes does not count.
+  Time stop_within = std::chrono::seconds(5);
   // Called on the caller's thread; the returned function writes the state to disk on another. After
   // an Error, as of a full disk, it is called again.
   std::function<std::function<Status()>(std::uint64_t number, Buffer state)> save = {};
@@ -37,9 +42,19 @@ struct CheckpointConfig {
   std::function<Result<Buffer>(std::uint64_t number)> load = {};
 };
 
+// What the membership of this node must not forget (Host::keep), for its next process.
+struct KeptVotes {
+  std::uint64_t life = 0;  // of the run; it counts in no other
+  std::vector<std::uint8_t> votes;
+  LONGHAUL_FIELDS(life, votes)
+};
+
 struct EventLoopConfig {
   PeersConfig peers;
   CheckpointConfig checkpoints = {};
+  std::optional<KeptVotes> votes = {};  // of the process before
+  // Makes them durable, on a thread of its own; empty: they are lost with the process.
+  std::function<Status(const KeptVotes&)> keep = {};
   std::function<void()> on_thread_start = {};  // on each thread that computes
   Pace::Duration step_time = {};               // duration of steps; see pace.h
   // Of the model that this node ends with, for the others to compare; empty: nothing is told.
@@ -64,7 +79,10 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     std::function<void(const Append&)> on_append = {};
     std::function<void(const Reply&)> on_reply = {};
     std::function<void()> on_tick = {};  // periodically
-    // Asked at each tick: true ends the run with an Error, after a last checkpoint if it is quick.
+    // Asked at each tick of the run: true takes a checkpoint as soon as it can be.
+    std::function<bool()> checkpoint = {};
+    // Asked at each tick: true ends the run with an Error, after a last checkpoint
+    // (CheckpointConfig::stop_within).
     std::function<bool()> stop = {};
   };
   static constexpr Time kShutdownTimeout = std::chrono::seconds(5);
@@ -91,7 +109,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // After run(): the run goes on without this process, whose node may rejoin it, and only that is
   // why run() has failed.
   bool left_out() const { return left_out_; }
-  // This node has come back to find that nothing goes on: it should resume, as the others do.
+  // No run is there that this node could be in, or nobody alive has its state: it should resume, as
+  // the others do.
   bool must_resume() const { return must_resume_; }
   // After run(), with EventLoopConfig::model_digest: what the others have ended with, of those
   // heard.
@@ -100,7 +119,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   bool cannot_go_on() const { return cannot_go_on_; }
 
   // While the run lasts, to other loops: the norm of what this node contributes, to the senior
-  // worker; a warning for their users, to all.
+  // worker, the largest of 50 ms; a warning for their users, to all.
   void tell_contributed(Round, double norm);
   void warn_all(const std::string& text);
   // From any thread, while the run lasts: an input of the node's source, users or disk
@@ -115,7 +134,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void count_on(const Counters& before);
   // What the node does now, for whoever asks why nothing happens.
   struct Doing {
-    std::string state;                          // meeting, computing, waiting, parting
+    std::string state;                          // meeting, computing, waiting, writing, parting
     std::string waits_for;                      // what, while it waits
     std::vector<Rank> awaited;                  // whom, while it meets or parts
     std::vector<std::pair<Rank, Time>> silent;  // members not heard for so long
@@ -136,15 +155,15 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void finish(Rank) override { finished_ = true; }
   void fail(Rank, const Error&) override;
   void follow(Rank, const View& before, const View& now) override;
+  void keep(Rank, const Buffer& votes) override;
   // Peers::Events
   void on_message(Rank from, const Message&) override;
   void on_writable(Rank peer, unsigned service_class) override;
   void on_silent(Rank peer, bool silent, const std::string& trouble) override;
   bool on_checkpoint(Rank peer, std::uint64_t number) override;
   void on_refused(const Error&) override;
-  void on_left_out(const Error&) override;
+  void on_left_out(const Error&, bool lost) override;
   void on_resumes(const Error&) override;
-  bool may_rejoin(Rank) override;
   void on_rejoin_request(Rank) override;
   void on_note(const std::string& text) override;
 
@@ -152,16 +171,20 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void drop_lost();
   Status resume_run();
   void rejoin();
+  void remember();
   void on_step_done(Result<StepResult>);
   void deliver_step_when_due();
   void deliver_step();  // tells the node of the step that is done
   void score(Round, Snapshot);
+  void kept(const Status&);
+  void lose_state(const Error&);
   // What loops say to each other.
   template <MessageStruct M>
   void tell(Rank, const M&);
   template <MessageStruct M>
   void tell_all(const M&);
   void say_why_it_leaves();
+  void tell_contributed();
   Status take(Rank from, const Message&);
   void take(Rank from, const ScoreSum::Total&);
   void take(Rank from, const Contributed&);
@@ -173,6 +196,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // count as received already.
   void checkpoint_if_due();
   bool take_checkpoint(std::uint64_t number);
+  void note_request();
   // Shared: it may be tried again.
   using Write = std::shared_ptr<const std::function<Status()>>;
   void write_checkpoint(std::uint64_t number, Write);
@@ -181,6 +205,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     return (place_.me().is(Role::worker) && node_->at_end()) ||
            node_->strategy().rounds_done() >= checkpoints_.last_round;
   }
+  // Not while it only tries again what has failed.
+  bool disk_is_at_work() const { return writes_ > 0 && !save_again_; }
   void stop_if_asked();
   void state(Archive&);
   bool saved_by_all() const {
@@ -221,14 +247,25 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   CheckpointProgress own_checkpoints_;
   std::uint64_t wanted_checkpoint_ = 0;  // the checkpoint to be taken as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
-  std::optional<Timer> save_again_;  // a checkpoint that could not be written
-  std::optional<Time> stopping_;     // at the latest
+  std::uint64_t last_checkpoint_ = 0;   // before this node stops
+  bool checkpoint_asked_ = false;       // by Observer::checkpoint
+  std::uint64_t asked_checkpoint_ = 0;  // the newest that answers it
+  std::uint32_t writes_ = 0;            // checkpoints that are being written
+  std::optional<Timer> save_again_;     // a checkpoint that could not be written
+  std::optional<Time> stopping_;        // at the latest
   bool met_ = false, connected_ = false, running_ = false, finished_ = false, left_out_ = false;
   bool cannot_go_on_ = false;
   bool must_resume_ = false;
   std::optional<Error> failure_;
-  std::map<Rank, std::string> troubles_;             // why there is no contact
-  std::unique_ptr<TaskThread> scoring_, computing_;  // last: they end before what they use
+  std::map<Rank, std::string> troubles_;  // why there is no contact
+  std::optional<KeptVotes> votes_;
+  const std::function<Status(const KeptVotes&)> keep_;
+  std::uint32_t keeping_ = 0;  // votes that are not durable yet
+  std::deque<Send> held_;      // messages of membership that wait for that
+  bool cannot_keep_ = false;
+  Round contributed_round_ = 0;
+  double contributed_norm_ = -1;                              // not told yet; below 0: none
+  std::unique_ptr<TaskThread> keeper_, scoring_, computing_;  // last: they end before what they use
 };
 
 }  // namespace longhaul::net

@@ -11,16 +11,29 @@ namespace longhaul::net {
 using namespace std::chrono_literals;
 
 namespace {
-constexpr Time kStopTimeout = 5s, kLinger = 200ms, kSaveAgain = 2s;
+constexpr Time kLinger = 200ms, kSaveAgain = 2s;
 }
 
 void EventLoop::checkpoint_if_due() {
-  if (!running() || !checkpoints_.save || checkpoints_.every == 0 || at_end()) return;
-  if (place_.comes_back()) return;  // it does not know how long ago the last was; the others do
+  if (!running() || stopping_) return;
+  note_request();
+  if (!checkpoints_.save || at_end()) return;
+  // A node that has rejoined does not know the round of the newest one; the others do.
+  const bool counts = checkpoints_.every > 0 && !place_.comes_back();
   const Round rounds = node_->strategy().rounds_done();
-  if (rounds < rounds_at_checkpoint_ + checkpoints_.every) return;
+  const bool due = counts && rounds >= rounds_at_checkpoint_ + checkpoints_.every;
   // The one before must be on every disk: so all have at least one in common at any time.
-  if (saved_by_all()) (void)take_checkpoint(own_checkpoints_.taken + 1);
+  if ((due || checkpoint_asked_) && saved_by_all())
+    (void)take_checkpoint(own_checkpoints_.taken + 1);
+}
+
+// A checkpoint that other nodes ask for is an answer, too.
+void EventLoop::note_request() {
+  checkpoint_asked_ |= observer_.checkpoint && observer_.checkpoint();
+  if (!checkpoint_asked_ || (checkpoints_.save && !at_end())) return;
+  checkpoint_asked_ = false;
+  on_note(checkpoints_.save ? "no checkpoint, as is asked: the run is at its end"
+                            : "no checkpoint, as is asked: this run has no folder");
 }
 
 bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
@@ -34,7 +47,9 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
   if (number <= own_checkpoints_.taken) return true;
   wanted_checkpoint_ = number;
   if (stepping_) return false;
+  note_request();
   own_checkpoints_.taken = number;
+  if (std::exchange(checkpoint_asked_, false)) asked_checkpoint_ = number;
   rounds_at_checkpoint_ = node_->strategy().rounds_done();
   if (at_end()) {  // the others go on without one of this node, and resume from the one before
     peers_.announce(own_checkpoints_);
@@ -49,6 +64,7 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
 }
 
 void EventLoop::write_checkpoint(std::uint64_t number, Write write) {
+  ++writes_;
   scoring_->submit([this, number, write] {
     const Status written = (*write)();
     loop_.post([=, this] { checkpoint_written(number, write, written); });
@@ -57,8 +73,10 @@ void EventLoop::write_checkpoint(std::uint64_t number, Write write) {
 
 // Nobody takes the next one before this is on disk, so that all go on having one in common.
 void EventLoop::checkpoint_written(std::uint64_t number, Write write, const Status& written) {
+  --writes_;
   if (written) {
-    if (save_again_) observer_.on_note(fmt::format("checkpoint {} is written", number));
+    if (save_again_ || number == asked_checkpoint_)
+      on_note(fmt::format("checkpoint {} is written", number));
     save_again_.reset();
     own_checkpoints_.saved = std::max(own_checkpoints_.saved, number);  // a later one may be there
     peers_.announce(own_checkpoints_);
@@ -74,17 +92,24 @@ void EventLoop::checkpoint_written(std::uint64_t number, Write write, const Stat
 }
 
 // All are asked at about the same time, so the last checkpoint is soon on every disk; if one goes
-// on, or is gone, this node waits no longer than it said.
+// on, or is gone, this node waits no longer than it said. Its own disk may take its time: the
+// threads end only after what they write.
 void EventLoop::stop_if_asked() {
   if (!observer_.stop || over() || !observer_.stop()) return;
   const auto end = [this] { failure_ = unavailable("stopped by its user"); };
   if (!running_ || !checkpoints_.save || at_end()) return end();
   if (!stopping_) {
-    stopping_ = loop_.now() + kStopTimeout;
+    stopping_ = loop_.now() + checkpoints_.stop_within;
     if (saved_by_all()) (void)take_checkpoint(own_checkpoints_.taken + 1);
+    last_checkpoint_ = wanted_checkpoint_;
+  }
+  const bool is_kept = own_checkpoints_.saved >= last_checkpoint_;
+  if (!is_kept && disk_is_at_work()) {
+    stopping_ = loop_.now() + checkpoints_.stop_within;
+    return;
   }
   // The others must hear that it is on this disk, too, before they see this node gone.
-  if (wanted_checkpoint_ == own_checkpoints_.taken && saved_by_all())
+  if (is_kept && peers_.saved_by_all(last_checkpoint_))
     stopping_ = std::min(*stopping_, loop_.now() + kLinger);
   if (loop_.now() >= *stopping_) end();
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -31,12 +32,32 @@ class Alarm final : public Strategy {
   const Time at_;
 };
 
+// A round each millisecond, for at most a minute.
+class Busy final : public Strategy {
+ public:
+  void on_start(Turn& turn) override { turn.set_timer(*this, TimerId{1}, 1ms); }
+  void on_timer(TimerId id, Turn& turn) override {
+    if (++rounds_; turn.now() > 60s) return turn.finish();
+    turn.set_timer(*this, id, turn.now() + 1ms);
+  }
+  Round rounds_done() const override { return rounds_; }
+  std::string waiting_for() const override { return "the next round"; }
+
+ private:
+  Round rounds_ = 0;
+};
+
 struct Alone {
   Place place{.self = 0,
               .members = std::make_shared<const Members>(Members{{"oregon"}}),
               .layout = Layout::flat(1)};
   std::map<std::uint64_t, Buffer> disk;
   Time ended{0};
+  std::function<Status()> write = [] { return Status(Ok{}); };  // before it is on disk
+  std::function<void(const EventLoop&)> on_tick = [](const EventLoop&) {};
+  std::function<bool()> checkpoint = {};
+  std::vector<std::string> notes;
+  Round every = 0;  // a checkpoint every so many rounds; 0: of a strategy without rounds
 
   // From the newest checkpoint, if there is one; `stop`: see EventLoop::Observer.
   Status run(Time alarm, std::function<bool()> stop) {
@@ -46,6 +67,7 @@ struct Alone {
     config.checkpoints.newest = disk.empty() ? 0 : disk.rbegin()->first;
     config.checkpoints.save = [this](std::uint64_t number, Buffer state) {
       return [this, number, state = std::move(state)]() -> Status {
+        LH_TRY(write());
         disk[number] = state;
         return Ok{};
       };
@@ -53,9 +75,19 @@ struct Alone {
     config.checkpoints.load = [this](std::uint64_t number) -> Result<Buffer> {
       return disk[number];
     };
-    EventLoop loop(std::move(config), place, nullptr, {}, {.stop = std::move(stop)});
+    config.checkpoints.stop_within = Time{0};
+    config.checkpoints.every = every;
+    const EventLoop* self = nullptr;
+    EventLoop loop(std::move(config), place, nullptr, {},
+                   {.on_note = [this](const std::string& text) { notes.push_back(text); },
+                    .on_tick = [&] { on_tick(*self); },
+                    .checkpoint = checkpoint,
+                    .stop = std::move(stop)});
+    self = &loop;
     if (const auto port = loop.peers().listen(); !port) return port.error();
-    Node node(place, std::make_unique<Alarm>(alarm), nullptr, loop);
+    std::unique_ptr<Strategy> strategy = std::make_unique<Alarm>(alarm);
+    if (every > 0) strategy = std::make_unique<Busy>();
+    Node node(place, std::move(strategy), nullptr, loop);
     const Status done = loop.run(node);
     ended = loop.counters().time;
     return done;
@@ -78,6 +110,48 @@ TEST(EventLoop, ATimerOutlivesAStop) {
   EXPECT_TRUE(done) << done.error().what;
   EXPECT_GE(alone.ended, whole) << "not before its time";
   EXPECT_LT(since(second), whole) << "what had passed before the stop counts";
+}
+
+// The loop runs, and says why, until the checkpoint is written, even with no time to stop.
+TEST(EventLoop, AStopWaitsForTheDisk) {
+  Alone alone;
+  std::atomic<int> ticks = 0;
+  alone.write = [&]() -> Status {
+    const int before = ticks;
+    for (int i = 0; i < 30'000 && ticks < before + 3; ++i) std::this_thread::sleep_for(1ms);
+    return ticks < before + 3 ? Status(unavailable("the loop does not wait")) : Ok{};
+  };
+  std::set<std::string> doing;
+  alone.on_tick = [&](const EventLoop& loop) {
+    ++ticks;
+    doing.insert(loop.doing().state);
+  };
+  ASSERT_FALSE(alone.run(60s, [&] { return doing.contains("waiting"); }));
+  EXPECT_TRUE(alone.disk.contains(1));
+  EXPECT_TRUE(doing.contains("writing"));
+}
+
+TEST(EventLoop, AStopEndsARunWhoseDiskIsAlwaysAtWork) {
+  Alone alone;
+  alone.every = 1;
+  std::atomic<int> ticks = 0;
+  alone.on_tick = [&](const EventLoop&) { ++ticks; };
+  alone.write = [&]() -> Status {
+    for (int i = 0, before = ticks; i < 1000 && ticks < before + 2; ++i)
+      std::this_thread::sleep_for(1ms);
+    return Ok{};
+  };
+  const Status stopped = alone.run({}, [&] { return ticks > 10; });
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().what, "stopped by its user");
+}
+
+TEST(EventLoop, ACheckpointThatIsAskedForIsTakenAndTold) {
+  Alone alone;
+  bool asked = false;
+  alone.checkpoint = [&] { return !std::exchange(asked, true); };
+  ASSERT_FALSE(alone.run(60s, [&] { return !alone.notes.empty(); }));
+  EXPECT_EQ(alone.notes.front(), "checkpoint 1 is written");
 }
 
 // Rank 0 is through at once, rank 1 when the checkpoint of `awaited` is kept, or after 30 s.

@@ -42,15 +42,13 @@ void Handshake::start(std::unique_ptr<Stream> stream) {
   connection_ = Connection::make(
       std::move(stream), *this,
       {.head_bytes = kMaxHelloBytes, .body_bytes = introduces ? kMaxIntroductionBytes : 0});
-  const Time patience = dialled_ ? dialled_->patience : kTimeout;
-  timeout_ = host_.loop().at(host_.loop().now() + patience, [this, patience] {
-    if (const auto connection = connection_)
-      connection->end(
-          {Error::Kind::timed_out,
-           fmt::format("{} within {:g} s",
-                       dialled_ && dialled_->relay ? "it has not called there" : "no hello came",
-                       seconds(patience))});
-  });
+  if (dialled_)
+    wait_for_hello(dialled_->patience);
+  else
+    timeout_ = host_.loop().at(host_.loop().now() + kFirstWord, [this] {
+      if (is_silent()) return end_late(kFirstWord);
+      wait_for_hello(kTimeout - kFirstWord);
+    });
   if (dialled_ && dialled_->relay)
     out_ = hello_frame(host_.identity(), dialled_->stream, {}, {}, dialled_->peer);
   else if (dialled_)
@@ -59,6 +57,40 @@ void Handshake::start(std::unique_ptr<Stream> stream) {
                     host_.link(dialled_->peer).have());
   connection_->start();
   if (connection_) connection_->wake();
+}
+
+void Handshake::wait_for_hello(Time patience) {
+  timeout_ = host_.loop().at(host_.loop().now() + patience,
+                             [this] { end_late(dialled_ ? dialled_->patience : kTimeout); });
+}
+
+void Handshake::end_late(Time patience) {
+  if (const auto connection = connection_)
+    connection->end(
+        {Error::Kind::timed_out,
+         fmt::format("{} within {:g} s",
+                     dialled_ && dialled_->relay ? "it has not called there" : "no hello came",
+                     seconds(patience))});
+}
+
+// Under TLS an answer shows that the first message is complete.
+bool Handshake::is_silent() const {
+  if (!connection_) return false;
+  const Stream& stream = connection_->stream();
+  return (stream.security() != nullptr ? stream.sent() : stream.received()) == 0;
+}
+
+Caller Handshake::caller() const {
+  Caller caller = caller_;
+  caller.is_silent = is_silent();
+  return caller;
+}
+
+void Handshake::make_room() {
+  if (const auto connection = connection_)
+    connection->end(
+        unavailable("it makes room for another caller: too many others have not said "
+                    "hello yet"));
 }
 
 void Handshake::on_frame(Connection& connection, Frame&& frame) {
@@ -156,7 +188,8 @@ void Handshake::refuse(Refusal why) {
 
 void Handshake::on_written(Connection& connection, const Frame& frame) {
   const auto self = shared_from_this();
-  if (frame.header.type == FrameHeader::Type::refusal) connection.end(malformed(refused_->reason));
+  if (frame.header.type == FrameHeader::Type::refusal)
+    connection.end_after_last_words(malformed(refused_->reason));
   if (inner_ && connection_) pass_on();
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 // A connection until both sides have exchanged hellos; the dialling side sends first. An unfit peer
-// gets a refusal with the reason. A peer that sends nothing is disconnected after kTimeout, TLS
-// included. Under TLS a hello's site must be one of the peer's certificate.
-// One thread: the loop's.
+// gets a refusal with the reason. A caller that is silent is disconnected after kFirstWord, a peer
+// whose hello does not come after kTimeout, TLS included. Under TLS a hello's site must be one of
+// the peer's certificate. One thread: the loop's.
 #include <memory>
 
+#include "longhaul/net/callers.h"
 #include "longhaul/net/connection.h"
 #include "longhaul/net/hello.h"
 #include "longhaul/net/link.h"
@@ -15,6 +16,7 @@ namespace longhaul::net {
 class Handshake final : public Connection::Owner, public std::enable_shared_from_this<Handshake> {
  public:
   static constexpr Time kTimeout = std::chrono::seconds(10);
+  static constexpr Time kFirstWord = std::chrono::seconds(2);
   struct Dialled {  // the peer expected at the dialled address
     Rank peer = 0;
     std::uint32_t stream = 0;
@@ -50,11 +52,15 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     virtual void on_handshake_failed(Handshake&, std::optional<RefusalKind> refused,
                                      const Error&) = 0;
   };
-  // `dialled`: empty for an incoming connection. The host owns the handshake and outlives it.
-  Handshake(std::optional<Dialled> dialled, Host& host) : dialled_(dialled), host_(host) {}
+  // `dialled`: empty for an incoming connection, of which `caller` says where from. The host owns
+  // the handshake and outlives it.
+  Handshake(std::optional<Dialled> dialled, Host& host, Caller caller = {})
+      : dialled_(dialled), host_(host), caller_(std::move(caller)) {}
   ~Handshake() override;
   void start(std::unique_ptr<Stream>);
   const std::optional<Dialled>& dialled() const { return dialled_; }
+  Caller caller() const;
+  void make_room();  // for another caller: it ends
   // The peer is of this job, and has other files than this node where all need the same.
   bool has_other_inputs() const { return other_inputs_; }
   // This node has refused the peer for the moment only.
@@ -65,6 +71,9 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   std::optional<Frame> to_write(Connection&) override { return std::exchange(out_, std::nullopt); }
   void on_written(Connection&, const Frame&) override;
   void on_end(Connection&, const Error&) override;
+  bool is_silent() const;
+  void wait_for_hello(Time patience);
+  void end_late(Time patience);
   void refuse(Refusal);
   std::optional<Refusal> accept_hello(const Hello&, const Frame&);
   void relay(const Hello&);
@@ -73,6 +82,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
 
   const std::optional<Dialled> dialled_;
   Host& host_;
+  const Caller caller_;
   std::shared_ptr<Connection> connection_;  // empty: over
   std::optional<Frame> out_;
   std::optional<Hello> asked_;  // of a peer that was asked, see must_ask()

@@ -35,13 +35,19 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
               .stream = stream,
               .checkpointed = checkpointed,
               .running = me.running,
-              .live = me.live,
+              .life = me.life,
               .members = me.members_before,
+              .has_before = me.has_before,
+              .epoch = me.view.epoch,
               .elapsed_ns = me.running && me.elapsed ? std::uint64_t(me.elapsed().count()) : 0,
               .keys = {},
               .inputs = {},
               .have = std::move(have)};
   if (relay_to) hello.relay_to.push_back(*relay_to);
+  for (Rank rank = 0; rank < me.members_before && hello.lost.size() < Hello::kMaxLost; ++rank)
+    if (!me.view.has(rank)) hello.lost.push_back(rank);
+  for (const auto& [rank, epoch] : me.view.returned)
+    if (hello.returned.size() < Hello::kMaxLost) hello.returned.push_back({rank, epoch});
   for (const JobKey& key : me.keys)
     if (hello.keys.size() < Hello::kMaxKeys) hello.keys.push_back(digest_of(key));
   for (const SharedInput& input : me.inputs)

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "longhaul/core/place.h"
+#include "longhaul/core/membership.h"
 #include "longhaul/net/outbox.h"
 
 namespace longhaul::net {
@@ -51,6 +51,7 @@ inline constexpr std::uint32_t kMaxHelloBytes = 8192;
 
 struct Hello {
   static constexpr std::size_t kMaxKeys = 1024;  // of a larger job: the first by name
+  static constexpr std::size_t kMaxLost = 128;   // of a larger job: the first
   std::uint64_t job_hash = 0;
   Rank rank = 0;
   std::string site;
@@ -59,9 +60,15 @@ struct Hello {
   std::uint64_t process = 0;        // drawn when the process began: no two claim one node
   std::uint32_t stream = 0;         // which of the parallel ones to this peer
   CheckpointProgress checkpointed;  // checkpoints, see link.h
-  bool running = false;             // its run has begun; else `saved` is what it can resume from
-  std::uint32_t live = 0;           // members of the view in that checkpoint
-  std::uint32_t members = 0;        // nodes of the job when it was taken; 0: no checkpoint
+  bool running = false;             // it is in a run; else `saved` is what it can resume from
+  std::uint64_t life = 0;           // of that run: Meeting::life()
+  // Of that checkpoint: nodes of the job when it was taken, 0: there is none; its view, by those
+  // that were not in it.
+  std::uint32_t members = 0;
+  bool has_before = false;  // it can resume from the checkpoint before, too
+  Epoch epoch = 0;
+  std::vector<Rank> lost = {};
+  std::vector<Membership::Return> returned = {};
   std::uint64_t elapsed_ns = 0;     // since its run began, by its clock; 0: it has not
   std::vector<std::uint32_t> keys;  // digests of the job's keys, see digest_of
   std::vector<InputDigest> inputs;  // of those that this node has
@@ -81,8 +88,12 @@ struct Hello {
     visit(Field{.name = "taken"}, self.checkpointed.taken);
     visit(Field{.name = "saved"}, self.checkpointed.saved);
     LONGHAUL_FIELD(running);
-    LONGHAUL_FIELD(live);
+    LONGHAUL_FIELD(life);
     LONGHAUL_FIELD(members);
+    LONGHAUL_FIELD(has_before);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(lost, .max = kMaxLost);
+    LONGHAUL_FIELD(returned, .max = kMaxLost);
     visit(Field{.name = "elapsed_ns", .max = 1e18}, self.elapsed_ns);
     LONGHAUL_FIELD(keys, .max = kMaxKeys);
     LONGHAUL_FIELD(inputs, .max = 64);
@@ -116,8 +127,9 @@ using Words = std::map<Rank, std::vector<std::uint8_t>>;  // by who has said the
 enum class RefusalKind : std::uint8_t {
   final,   // asking again is useless
   later,   // the node may ask again
-  rejoin,  // the run goes on without this process; a new incarnation of its node may ask to rejoin
-  resume   // nothing goes on: the others resume, and cannot without the node that asks to rejoin
+  rejoin,  // a run is here that this process is not in; a new incarnation may ask to rejoin
+  resume,  // no run is here that the node which asks to rejoin could rejoin
+  lost     // the members of this process's run have declared it lost; else as rejoin
 };
 
 struct Refusal {
@@ -128,7 +140,7 @@ struct Refusal {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(reason, .max = 1024);
-    LONGHAUL_FIELD(kind, .max = 3);
+    LONGHAUL_FIELD(kind, .max = 4);
     LONGHAUL_FIELD(key, .max = 256);
     LONGHAUL_FIELD(value, .max = 256);
   }
@@ -140,10 +152,13 @@ struct Identity {
   Rank self = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t process = 0;
-  const Members* members = nullptr;            // outlives this
-  bool running = false;                        // as in Hello
-  std::uint32_t live = 0, members_before = 0;  // as Hello's live and members
-  std::vector<JobKey> keys = {};               // by name
+  const Members* members = nullptr;  // outlives this
+  bool running = false;              // as in Hello
+  std::uint64_t life = 0;
+  std::uint32_t members_before = 0;  // as Hello's members
+  bool has_before = false;           // as in Hello
+  View view = {};                    // of the checkpoint that it can resume from
+  std::vector<JobKey> keys = {};     // by name
   std::vector<SharedInput> inputs = {};
   std::function<Time()> elapsed = {};  // since the run began; asked while it is running
   // Introductions: this node's own, and what it has heard. Empty: nodes of this job have nothing to

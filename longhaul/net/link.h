@@ -80,6 +80,8 @@ class Link final : public Connection::Owner {
   // Called periodically: records progress, and sends a ping on a stream idle for `heartbeat`.
   void tick(Time now, Time heartbeat);
   Time last_heard() const { return last_heard_; }
+  // That silence was this node's own.
+  void excuse(Time silence, Time now) { last_heard_ = std::min(now, last_heard_ + silence); }
   std::uint32_t streams() const { return std::uint32_t(streams_.size()); }
   bool connected() const;  // by all streams
   bool connected(std::uint32_t stream) const { return streams_[stream].connection != nullptr; }

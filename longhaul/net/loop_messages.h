@@ -31,11 +31,15 @@ struct Warns {  // to all
 struct Leaves {  // to all: the last words of a node that has failed
   static constexpr std::uint16_t kKind = 5;
   static constexpr std::string_view kName = "leaves";
-  bool diverged = false;  // so that the run ends
+  bool diverged = false;    // so that the run ends
+  bool state_lost = false;  // nobody in its view has the state: all resume
+  Epoch epoch = 0;          // of that view
   std::string why;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(diverged);
+    LONGHAUL_FIELD(state_lost);
+    LONGHAUL_FIELD(epoch);
     LONGHAUL_FIELD(why, .max = double(Warns::kMostText));
   }
 };

@@ -5,24 +5,31 @@
 // strangers are refused. A peer that is silent for too long is reported (Events::on_silent);
 // membership decides what follows.
 //
-// A new incarnation of a peer gets a new link, because messages to or from the previous one are
-// void. It gets the link when it connects after the previous one has been declared lost, or when
-// the members admit it, whichever is first; it dials all the others itself.
+// Who is admitted, and what a new process of a peer is told: Meeting. A new process gets a new
+// link, because messages to or from the former one are void. Until the members have let it in, only
+// messages of membership pass. It dials all the others itself.
+//
+// A link that brings nothing for a third of the silence that is allowed is dialled anew beside the
+// old connection, which may hang for long after an outage that has ended.
 //
 // With credentials every connection is one of TLS, and best-effort datagrams are sealed with keys
 // of the connection. New connections use the files that are there when they begin.
 //
-// Strangers: at most kMaxHandshakes at a time, each for Handshake::kTimeout and 4 KiB, with TLS
-// about 60 KiB. One thread: the loop's.
+// Strangers: callers wait for their hello at Callers::kMost places, each for Handshake::kTimeout
+// and 4 KiB, with TLS about 60 KiB; callers.h says who gets a place. Hosts of members are those
+// that their addresses resolve to when this node begins to connect, and those they have called
+// from. Where a caller is refused its socket stays until it has read why, tcp.cpp says how many and
+// for how long. One thread: the loop's.
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "longhaul/core/action.h"
+#include "longhaul/core/node.h"
 #include "longhaul/net/datagrams.h"
 #include "longhaul/net/handshake.h"
+#include "longhaul/net/meeting.h"
 #include "longhaul/net/relay.h"
 #include "longhaul/secure/credentials.h"
 
@@ -32,7 +39,7 @@ struct PeersConfig {
   std::uint64_t job_hash = 0;
   std::uint64_t process = 0;             // a random number that tells processes of a node apart
   std::vector<Address> addresses;        // by rank
-  std::optional<Address> bind = {};      // where this node listens, if not at its address
+  std::optional<Address> bind = {};      // where this node listens, see listening_address()
   std::vector<JobKey> job_keys = {};     // what job_hash is of, by name; for refusals
   std::vector<SharedInput> inputs = {};  // what this node has read, for the others to compare
   Words words = {};    // introductions (hello.h): this node's, and others' it knows
@@ -53,15 +60,17 @@ struct PeersConfig {
   std::shared_ptr<secure::Credentials> credentials = {};
   Time connect_timeout =
       std::chrono::seconds(60);  // all must be connected within this, or the run fails
+  // Of a node that asks to rejoin: without a member in reach for so long it gives up.
+  Time nothing_to_rejoin = std::chrono::seconds(3);
+  bool lets_return = true;                           // the strategy takes lost nodes back
   Time first_retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
-  Time max_retry = std::chrono::seconds(2);
+  Time max_retry = std::chrono::seconds(1);
   Time heartbeat = std::chrono::seconds(1);
   Time silence_timeout = std::chrono::seconds(10);  // without a byte: the peer is silent
 };
 
 class Peers final : private Handshake::Host, private Link::Events, private Datagrams::Events {
  public:
-  static constexpr std::size_t kMaxHandshakes = 128;
   // DSCP of the stream for control: class selector 5. The two above it belong to the network's own
   // control (RFC 4594), and networks take them away.
   static constexpr unsigned kControlDscp = 40;
@@ -73,27 +82,29 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
     virtual void on_silent(Rank peer, bool silent, const std::string& trouble) = 0;
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;  // see Link::Events
     virtual void on_refused(const Error&) = 0;                        // a peer refuses this node
-    // The run goes on without this process; its node may ask to rejoin.
-    virtual void on_left_out(const Error& why) { on_refused(why); }
+    // A run is there that this process is not in; its node may ask to rejoin. `lost`: the members
+    // of its own run say so, which have declared it lost.
+    virtual void on_left_out(const Error& why, bool lost) { (void)lost, on_refused(why); }
     // No run goes on that this node could rejoin: the others resume, and need it.
     virtual void on_resumes(const Error& why) { on_refused(why); }
-    virtual bool may_rejoin(Rank) = 0;         // is it declared lost, and may it come back?
-    virtual void on_rejoin_request(Rank) = 0;  // and here it is
+    virtual void on_rejoin_request(Rank) = 0;           // a new process of a node asks to be let in
     virtual void on_note(const std::string& text) = 0;  // for the user, one line
   };
   // Loop and events outlive this.
   Peers(Loop&, PeersConfig, const Place&, Events&);
   ~Peers() override;
 
-  // Opens this node's port; the port it really has, if that is 0 in the config.
-  Result<std::uint16_t> listen();
+  // Opens this node's port; the port it really has, if that is 0 in the config. While the machine
+  // has no address of that name it tries again, for connect_timeout at most; `failed` ends that.
+  Result<std::uint16_t> listen(const std::function<bool()>& failed = [] { return false; });
   bool listening() const { return listener_ != nullptr; }
   std::uint16_t port() const { return listener_->port(); }  // after listen(); any thread
   // Where others listen, if unknown at construction; before connect_all().
   void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
   // Waits until all peers are connected; for a rejoining node, until any is. When the wait is over,
-  // those who are there resume if they hold a state that needs no others (choose_checkpoint).
-  // Error: names each missing peer and why. `failed` ends the wait early.
+  // those who are there resume if they hold a state that needs no others (choose_checkpoint); who
+  // holds a state waits for them until Place::majority_wait is over. Error: names each missing peer
+  // and why. `failed` ends the wait early.
   Status connect_all(const std::function<bool()>& failed);
   // From now on messages are delivered and silence counts.
   void open();
@@ -101,19 +112,16 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void tick();
   // Announces this node's checkpoints.
   void announce(CheckpointProgress);
-  // The same before connect_all(): the checkpoint that this node could resume from, 0: none, and
-  // how many nodes its view and its job had then (Hello's live and members).
-  void offer(std::uint64_t newest, std::uint32_t live, std::uint32_t members);
+  // The same before connect_all(): the checkpoint that this node could resume from.
+  void offer(Meeting::Offer);
   // How to tell peers, from open() on, for how long this node's run has been going on.
   void tell_time(std::function<Time()> elapsed) { identity_.elapsed = std::move(elapsed); }
   // What all have said of themselves, this node included; after connect_all().
   const Words& words() const { return identity_.words; }
   // All resume from that checkpoint; before open().
   void restore_checkpoint(std::uint64_t number);
-  // The checkpoint that the run resumes from, by what all have offered; 0: none, it begins. It is
-  // the newest that a majority of its view holds: nodes without it were lost, and rejoin. Nothing:
-  // this node is one of those. Error: no majority holds one state.
-  Result<std::optional<std::uint64_t>> choose_checkpoint() const;
+  const Meeting& meeting() const { return meeting_; }
+  void admitted();                                // this node is let in
   std::uint64_t newest_taken_checkpoint() const;  // that is taken
   // When the run of the others began, on this node's loop, which may be before its zero: the median
   // of what those say that run. Nothing: none has said so.
@@ -127,6 +135,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   // The members have admitted a new incarnation of the peer.
   void admit(Rank);
   void send(const Send& send) {
+    if (meeting_.is_stranger(send.to) && !Node::is_of_membership(send.message)) return;
     if (datagrams_.takes(send.to, send.message, send.service))
       return datagrams_.send(send.to, send.message, send.service);
     links_.at(send.to)->send(send.message, send.service);
@@ -154,9 +163,9 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   const Identity& identity() const override { return identity_; }
   Link& link(Rank rank) override { return *links_.at(rank); }
   std::optional<Refusal> accepts(const Hello&, bool incoming) override;
-  bool must_ask(const Hello&) override;
+  bool must_ask(const Hello& hello) override { return meeting_.must_ask(hello); }
   void on_introduced(Words) override;
-  void on_known(const Hello& hello) override { known_[hello.rank] = hello.process; }
+  void on_known(const Hello& hello) override { meeting_.on_known(hello); }
   std::optional<Refusal> refuses_relay(const Hello&) override;
   void on_relay_wanted(Handshake&, const Hello&, std::shared_ptr<Connection>) override;
   void on_relayed(Handshake&, std::unique_ptr<Stream>, bool dials) override;
@@ -181,13 +190,18 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void refresh_keys();
   void warn_of_expiry();
   using StreamKey = std::pair<Rank, std::uint32_t>;  // (peer, stream)
-  void dial(StreamKey);
+  void dial(StreamKey, bool anew = false);
   void dial_later(StreamKey);
   // The node that is dialled in place of that peer.
   std::optional<Rank> relay_of(StreamKey) const;
   void tick_relay();
   void tell_relayed();
   void start_handshake(std::unique_ptr<Stream>, std::optional<Handshake::Dialled>);
+  // False: there is none, and no other caller has to go.
+  bool make_room_for(const Caller&);
+  void turn_away(std::unique_ptr<Stream>);
+  bool is_host_of_member(const std::string& host) const;
+  void learn_hosts(Rank from);
   void on_rejected(const Error&);
   void watch(Rank, Link&);
   std::unique_ptr<Link> make_link(Rank);
@@ -196,11 +210,11 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   bool can_dial(Rank) const;
   bool is_first_to_dial(Rank) const;  // this node, of it and that peer
   bool should_dial(Rank) const;
-  std::optional<Refusal> accepts_unopened(const Hello&, bool incoming);
-  std::optional<Refusal> accepts_rejoining(const Hello&);
-  bool here(Rank) const;
-  bool can_resume() const;
-  bool must_resume(Rank asking) const;
+  Meeting::Contact contact(Rank) const;
+  void probe();
+  void dial_beside(Rank, const Link&);
+  void ask_again(Rank);
+  void on_told_to_rejoin(RefusalKind, const Error&);
   Error missing() const;
   std::string name(Rank) const;
 
@@ -212,22 +226,19 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   std::unique_ptr<Listener> listener_;
   Datagrams datagrams_;
   std::map<Rank, std::unique_ptr<Link>> links_;
-  std::set<Rank> not_admitted_;          // have a link, not admitted yet
-  std::set<Rank> rejoined_;              // have rejoined once
-  std::set<Rank> restarted_;             // a new process has called, and the previous one is gone
-  std::map<Rank, std::uint64_t> known_;  // processes that have this one in their run
-  std::set<Rank> asking_;                // to rejoin, while this node has not begun
-  struct Offer {                         // see offer()
-    std::uint64_t newest = 0;
-    std::uint32_t live = 0, members = 0;
-  };
-  std::map<Rank, Offer> offers_;  // of all, as their hellos said before the run
-  std::map<Rank, Time> began_;    // their runs, on this loop; of those that run
+  Meeting meeting_;
+  std::set<Rank> rejoined_;     // have rejoined once
+  std::map<Rank, Time> began_;  // their runs, on this loop; of those that run
   Timer probe_;
   std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
   std::set<std::shared_ptr<Handshake>> handshakes_;
-  std::map<StreamKey, Time> retry_after_;  // before dialling again
+  std::map<Rank, std::set<std::string>> hosts_;  // by member: what its address resolved to
+  std::map<Rank, std::string> called_from_;      // by peer: the host of its newest connection
+  std::map<StreamKey, Time> retry_after_;        // before dialling again
   std::map<StreamKey, Timer> dials_;
+  std::map<Rank, Time> refused_since_;  // nobody listens at the peer's address
+  std::map<Rank, Time> dialled_anew_;   // beside a connection that brings nothing
+  Time ticked_{0};
   Relay relay_;                                  // for others
   std::map<StreamKey, std::size_t> relay_turn_;  // how many relays did not work
   std::map<Rank, Rank> said_relayed_;            // by peer: the relay that the user was told of

@@ -37,7 +37,6 @@ struct RelayedNode final : Peers::Events {
   void on_silent(Rank, bool, const std::string&) override {}
   bool on_checkpoint(Rank, std::uint64_t) override { return true; }
   void on_refused(const Error& why) override { refused = why.what; }
-  bool may_rejoin(Rank) override { return true; }
   void on_rejoin_request(Rank from) override { peers.admit(from); }
   void on_note(const std::string& text) override { notes.push_back(text); }
 
@@ -95,6 +94,11 @@ class RelayTest : public ::testing::TestWithParam<bool> {
     return done();
   }
   void open() {
+    EXPECT_TRUE(until([&] {
+      return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& one) {
+        return !one.second || one.second->peers.awaited().empty();
+      });
+    }));
     for (const auto& [rank, node] : nodes_)
       if (node) node->peers.open();
   }
@@ -148,7 +152,7 @@ TEST_P(RelayTest, AnotherRelayTakesOverWhenOneIsGone) {
 }
 
 TEST_P(RelayTest, TheyMeetWhoeverComesFirst) {
-  start({0, 3, 4});
+  start({0, 2, 3, 4});
   meet();
   start(1);
   tell_addresses();

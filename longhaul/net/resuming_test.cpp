@@ -39,7 +39,6 @@ struct ResumingNode final : Peers::Events {
   bool on_checkpoint(Rank, std::uint64_t) override { return true; }
   void on_refused(const Error& why) override { refused = why.what; }
   void on_resumes(const Error& why) override { resumes = why.what; }
-  bool may_rejoin(Rank) override { return true; }
   void on_rejoin_request(Rank) override {}
   void on_note(const std::string&) override {}
 
@@ -54,8 +53,10 @@ struct Resuming {
   void start(Rank self, std::uint64_t checkpoint, std::uint32_t incarnation = 0) {
     nodes[self] = std::make_unique<ResumingNode>(loop, self, Rank(nodes.size()), incarnation);
     if (incarnation == 0)
-      nodes[self]->peers.offer(checkpoint, std::uint32_t(nodes.size()),
-                               std::uint32_t(nodes.size()));
+      nodes[self]->peers.offer({.newest = checkpoint,
+                                .members = std::uint32_t(nodes.size()),
+                                .has_before = true,
+                                .view = {.epoch = 0, .live = RankList::below(Rank(nodes.size()))}});
     std::vector<Address> addresses(nodes.size(), {"127.0.0.1", 9});  // where nobody listens
     for (Rank rank = 0; rank < nodes.size(); ++rank)
       if (nodes[rank]) addresses[rank].port = nodes[rank]->port;
@@ -85,25 +86,14 @@ TEST(ResumingPeers, WhoIsNeededToResumeIsToldNotToAskToRejoin) {
   run.start(0, 3);
   run.start(1, 3, /*incarnation=*/1);
   ASSERT_TRUE(run.until([&] { return !run.nodes[1]->resumes.empty(); }));
-  EXPECT_THAT(run.nodes[1]->resumes, HasSubstr("needs this site to resume"));
+  EXPECT_THAT(run.nodes[1]->resumes, HasSubstr("no member of the run is in reach"));
   EXPECT_FALSE(run.is_ready(0));
   run.nodes[1].reset();
   run.start(1, 3);
   ASSERT_TRUE(run.until([&] { return run.is_ready(0) && run.is_ready(1); }));
-  const auto chosen = run.nodes[0]->peers.choose_checkpoint();
+  const auto chosen = run.nodes[0]->peers.meeting().choose_checkpoint();
   ASSERT_TRUE(chosen && *chosen);
   EXPECT_EQ(**chosen, 3u);
-}
-
-// Two of three are a majority: they resume, and take it back later.
-TEST(ResumingPeers, WhoIsNotNeededToResumeAsksAgain) {
-  Resuming run(3);
-  run.start(0, 3);
-  run.start(2, 3, /*incarnation=*/1);
-  run.start(1, 3);
-  ASSERT_TRUE(run.until([&] { return run.is_ready(0) && run.is_ready(1); }));
-  EXPECT_EQ(run.nodes[2]->resumes, "");
-  EXPECT_EQ(run.nodes[2]->refused, "");
 }
 
 }  // namespace

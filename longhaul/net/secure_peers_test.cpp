@@ -45,7 +45,6 @@ struct SecureNode final : Peers::Events {
   void on_silent(Rank, bool, const std::string&) override {}
   bool on_checkpoint(Rank, std::uint64_t) override { return true; }
   void on_refused(const Error& why) override { refused = why.what; }
-  bool may_rejoin(Rank) override { return false; }
   void on_rejoin_request(Rank) override {}
   void on_note(const std::string& text) override { notes.push_back(text); }
 
@@ -204,18 +203,46 @@ TEST_F(SecurePeers, PlainAndTlsAreToldApartAtBothEnds) {
   EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("it speaks TLS")));
 }
 
-// More strangers than are taken at a time, who say nothing.
+// Strangers at the address of the members, more than there is room for, who say nothing.
+struct SilentStrangers {
+  void call(LimaAndTokyo& nodes, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      connect(nodes.loop, {"127.0.0.1", nodes.tokyo.port}, 5s, [&](auto made) {
+        if (made) streams.push_back(*std::move(made));
+      });
+  }
+  std::vector<std::unique_ptr<Stream>> streams;
+};
+
 TEST_F(SecurePeers, StrangersThatSayNothingAreBounded) {
   LimaAndTokyo nodes(good("lima"), good("tokyo"));
-  std::vector<std::unique_ptr<Stream>> strangers;
-  for (std::size_t i = 0; i < Peers::kMaxHandshakes + 20; ++i)
-    connect(nodes.loop, {"127.0.0.1", nodes.tokyo.port}, 5s, [&](auto made) {
-      if (made) strangers.push_back(*std::move(made));
-    });
+  SilentStrangers strangers;
+  strangers.call(nodes, Callers::kMost + 20);
   ASSERT_TRUE(nodes.until([&] { return !nodes.tokyo.notes.empty(); }));
   EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("others have not said hello yet")));
-  strangers.clear();
+  EXPECT_LE(nodes.tokyo.peers.handshakes(), Callers::kMost);
+  ASSERT_TRUE(nodes.meet()) << "all of them are still there";
+}
+
+// All the time there are more than there is room for, when members meet and after their connections
+// were broken.
+TEST_F(SecurePeers, SilentStrangersKeepNoMemberOut) {
+  LimaAndTokyo nodes(good("lima"), good("tokyo"));
+  SilentStrangers strangers;
+  Timer next;
+  const std::function<void()> call = [&] {
+    strangers.call(nodes, 8);
+    next = nodes.loop.at(nodes.loop.now() + 5ms, call);
+  };
+  strangers.call(nodes, Callers::kMost);
+  call();
   ASSERT_TRUE(nodes.meet());
+  for (std::uint16_t round = 0; round < 3; ++round) {
+    nodes.lima.peers.break_connections();
+    nodes.send(round);
+    ASSERT_TRUE(nodes.until([&] { return nodes.tokyo.kinds.size() == round + 1u; }));
+  }
+  EXPECT_GT(strangers.streams.size(), Callers::kMost);
 }
 
 // Connects to tokyo, under TLS or not, says something, and waits for the end of the connection.
@@ -234,15 +261,26 @@ struct Intruder {
   // Who has said half of a record closes.
   void leave() { stream->close(); }
   void listen() {
-    stream->read_some(answer,
-                      [&](const auto& count) { count ? listen() : (void)(is_over = true); });
+    stream->read_some(answer, [&](const auto& count) {
+      if (count) {
+        heard.insert(heard.end(), answer.begin(), answer.begin() + std::ptrdiff_t(*count));
+        return listen();
+      }
+      why = count.error().what;
+      is_over = true;
+    });
   }
   std::shared_ptr<secure::Credentials> credentials;
   const Buffer bytes;
-  Buffer answer = Buffer(4096);
+  Buffer answer = Buffer(4096), heard;
+  std::string why;  // how it ended
   std::unique_ptr<Stream> stream;
   bool is_over = false;
 };
+
+std::string text_of(const Buffer& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 Buffer bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -257,6 +295,33 @@ Buffer gigabyte_header() {
   const std::uint32_t size = 1u << 30;
   std::memcpy(bytes.data(), &size, sizeof size);
   return {bytes.begin(), bytes.end()};
+}
+
+// Each has begun well, and goes no further: their host has no place left at last.
+TEST_F(SecurePeers, WhoFindsNoRoomHearsSo) {
+  Frame begun;
+  begun.header.type = FrameHeader::Type::hello;
+  const HeaderBytes header = seal(begun);
+  for (const bool is_secure : {true, false}) {
+    const auto keys = [&](const char* site) { return is_secure ? good(site) : nullptr; };
+    LimaAndTokyo nodes(keys("lima"), keys("tokyo"));
+    std::vector<std::unique_ptr<Intruder>> callers;
+    const auto call = [&] {
+      callers.push_back(std::make_unique<Intruder>(
+          nodes, keys("lima"), is_secure ? Buffer{} : Buffer(header.begin(), header.end() - 1)));
+    };
+    call();
+    EXPECT_TRUE(nodes.until([&] {
+      const Intruder& last = *callers.back();
+      if ((is_secure ? last.why : text_of(last.heard)).find("too many others") != std::string::npos)
+        return true;
+      if (last.stream != nullptr && (last.is_over || last.stream->received() > 0 ||
+                                     nodes.tokyo.peers.handshakes() == callers.size()))
+        call();
+      return false;
+    }));
+    EXPECT_THAT(nodes.tokyo.notes, Contains(HasSubstr("others have not said hello yet")));
+  }
 }
 
 // Each of those who are refused gets its line, and meanwhile messages go between the members.

@@ -30,6 +30,8 @@ class Stream {
   virtual void write(Parts parts, Done done) = 0;
   // Pending reads and writes end with an Error, soon. May be called twice.
   virtual void close() = 0;
+  // The same, but what was written still reaches the peer, if it reads it within some seconds.
+  virtual void finish() { close(); }
   // Bytes moved so far, incomplete reads and writes included: any progress shows a live peer.
   virtual std::uint64_t received() const = 0;
   virtual std::uint64_t sent() const = 0;

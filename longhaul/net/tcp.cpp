@@ -4,12 +4,11 @@
 // asio would add beside it are unknown to ThreadSanitizer.
 #define ASIO_DISABLE_FENCED_BLOCK
 
-#include <fcntl.h>
 #include <poll.h>
 
 #include <asio.hpp>
+#include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
@@ -35,8 +34,15 @@ struct Timer::Impl {
 
 namespace {
 
-std::string text(const tcp::endpoint& endpoint) {
+// A socket for both families shows addresses of IPv4 as mapped ones.
+asio::ip::address address_of(const tcp::endpoint& endpoint) {
   const asio::ip::address address = endpoint.address();
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+}
+
+std::string text(const tcp::endpoint& endpoint) {
+  const asio::ip::address address = address_of(endpoint);
   return address.is_v6() ? fmt::format("[{}]:{}", address.to_string(), endpoint.port())
                          : fmt::format("{}:{}", address.to_string(), endpoint.port());
 }
@@ -45,9 +51,45 @@ std::string text(const tcp::endpoint& endpoint) {
 // control waits for some such pieces of bulk, not for chunks.
 constexpr std::size_t kPiece = 64 * 1024;
 
+// Sockets of this process whose peers have last words to read, and for how long they may.
+constexpr int kMostLingering = 64;
+constexpr auto kLingers = std::chrono::seconds(2);
+constexpr std::uint64_t kMostDropped = 4 << 20;  // bytes that come meanwhile
+std::atomic<int> lingering{0};
+
 // Shared by the stream and its operations under way, which may outlive it.
 struct Socket : std::enable_shared_from_this<Socket> {
-  explicit Socket(tcp::socket s) : socket(std::move(s)) {}
+  explicit Socket(tcp::socket s) : socket(std::move(s)), limit(socket.get_executor()) {}
+  ~Socket() {
+    if (lingers) --lingering;
+  }
+
+  // A socket that is closed with bytes unread resets the connection, and takes from the peer what
+  // it has not read yet.
+  void linger() {
+    if (lingering >= kMostLingering) return close();
+    lingers = true;
+    ++lingering;
+    ErrorCode ignored;
+    socket.cancel(ignored);
+    socket.shutdown(tcp::socket::shutdown_send, ignored);
+    limit.expires_after(kLingers);
+    limit.async_wait([self = shared_from_this()](ErrorCode) { self->close(); });
+    drop(received + kMostDropped);
+  }
+  void drop(std::uint64_t until) {
+    socket.async_read_some(asio::buffer(store),
+                           [self = shared_from_this(), until](ErrorCode error, std::size_t n) {
+                             self->received += n;
+                             if (!error && self->received < until) return self->drop(until);
+                             self->limit.cancel();
+                           });
+  }
+  void close() {
+    ErrorCode ignored;
+    socket.shutdown(tcp::socket::shutdown_both, ignored);
+    socket.close(ignored);
+  }
 
   struct Read {
     std::span<std::byte> left;
@@ -146,6 +188,8 @@ struct Socket : std::enable_shared_from_this<Socket> {
   }
 
   tcp::socket socket;
+  asio::steady_timer limit;  // of its last words
+  bool lingers = false;
   std::string peer;
   std::uint64_t received = 0, sent = 0;
   std::array<std::byte, 4096> store;
@@ -181,9 +225,10 @@ class TcpStream final : public Stream {
   }
   void write(Parts parts, Done done) override { socket_->write_on(parts, std::move(done)); }
   void close() override {
-    ErrorCode ignored;
-    socket_->socket.shutdown(tcp::socket::shutdown_both, ignored);
-    socket_->socket.close(ignored);
+    if (!socket_->lingers) socket_->close();
+  }
+  void finish() override {
+    if (!socket_->lingers && socket_->socket.is_open()) socket_->linger();
   }
   std::uint64_t received() const override { return socket_->received; }
   std::uint64_t sent() const override { return socket_->sent; }
@@ -194,7 +239,7 @@ class TcpStream final : public Stream {
   // The loopback needs no help: it has no rate to find.
   Status set_congestion(const std::string& name) override {
     ErrorCode error;
-    const bool loopback = socket_->socket.remote_endpoint(error).address().is_loopback();
+    const bool loopback = address_of(socket_->socket.remote_endpoint(error)).is_loopback();
     if (error || loopback) return Ok{};
     const int handle = socket_->socket.native_handle();
     if (setsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, name.data(), socklen_t(name.size())) == 0)
@@ -222,58 +267,25 @@ Error no_way(const Address& address, std::string_view what, const std::string& w
   return unavailable(fmt::format("{}: {}: {}", to_string(address), what, why));
 }
 
-Status open_acceptor(tcp::acceptor& acceptor, const Address& address) {
-  ErrorCode error;
-  tcp::resolver resolver(acceptor.get_executor());
-  const auto found =
-      resolver.resolve(address.host, std::to_string(address.port), tcp::resolver::passive, error);
-  if (error || found.empty()) return no_way(address, "this name does not resolve", error.message());
-  const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error == asio::error::address_in_use)
-    return no_way(address, "cannot listen",
-                  "another process has this port; end it, or give "
-                  "this site another port in [[site]] address");
-  if (error.value() == EADDRNOTAVAIL)
-    return no_way(address, "cannot listen",
-                  "this machine has no such address; [[site]] bind says where it listens instead, "
-                  "as bind = \"0.0.0.0:" +
-                      std::to_string(address.port) + "\" at all it has");
-  if (error) return no_way(address, "cannot listen", error.message());
-  return Ok{};
-}
-
 class TcpListener final : public Listener {
  public:
-  TcpListener(Loop& loop, std::function<void(std::unique_ptr<Stream>)> accepted)
-      : state_(std::make_shared<State>(loop, std::move(accepted))) {}
   ~TcpListener() override {
     ErrorCode ignored;
-    state_->acceptor.close(ignored);
+    for (const auto& door : doors_) door->acceptor.close(ignored);
   }
-  std::uint16_t port() const override { return state_->acceptor.local_endpoint().port(); }
+  std::uint16_t port() const override { return addresses_.front().port; }
+  std::vector<Address> addresses() const override { return addresses_; }
 
-  Status open(const Address& address) {
-    LH_TRY(open_acceptor(state_->acceptor, address));
-    State::accept(state_);
-    return Ok{};
-  }
-  Status adopt(int descriptor) {
-    sockaddr_storage at{};
-    socklen_t size = sizeof at;
-    int listens = 0;
-    socklen_t int_size = sizeof listens;
-    const bool good = getsockname(descriptor, reinterpret_cast<sockaddr*>(&at), &size) == 0 &&
-                      getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_size) == 0;
-    if (!good || listens == 0)
-      return invalid(fmt::format("descriptor {} is no socket that listens", descriptor));
+  Status adopt(Loop& loop, int descriptor, std::function<void(std::unique_ptr<Stream>)> accepted) {
+    const auto at = addresses_of_listener(descriptor);
+    if (!at) return at.error();
     ErrorCode error;
-    state_->acceptor.assign(at.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), descriptor, error);
+    auto door = std::make_shared<State>(loop, std::move(accepted));
+    const bool is_v6 = at->front().host.find(':') != std::string::npos;
+    door->acceptor.assign(is_v6 ? tcp::v6() : tcp::v4(), descriptor, error);
     if (error) return unavailable(fmt::format("descriptor {}: {}", descriptor, error.message()));
-    State::accept(state_);
+    addresses_.insert(addresses_.end(), at->begin(), at->end());
+    State::accept(doors_.emplace_back(std::move(door)));
     return Ok{};
   }
 
@@ -299,7 +311,8 @@ class TcpListener final : public Listener {
     asio::steady_timer pause;
     std::function<void(std::unique_ptr<Stream>)> accepted;
   };
-  std::shared_ptr<State> state_;
+  std::vector<std::shared_ptr<State>> doors_;
+  std::vector<Address> addresses_;
 };
 
 // One attempt to connect; keeps itself alive by its operations.
@@ -309,10 +322,12 @@ struct Dial : std::enable_shared_from_this<Dial> {
         resolver(loop.impl().context),
         socket(loop.impl().context),
         limit(loop.impl().context),
+        share(loop.impl().context),
         done(std::move(then)) {}
 
   void start(Time within) {
-    limit.expires_after(within);
+    end_at = std::chrono::steady_clock::now() + within;
+    limit.expires_at(end_at);
     limit.async_wait([self = shared_from_this()](ErrorCode error) {
       if (!error)
         self->end(no_way(self->address, "no answer",
@@ -320,28 +335,44 @@ struct Dial : std::enable_shared_from_this<Dial> {
                          "firewall?"));
     });
     resolver.async_resolve(
-        address.host, std::to_string(address.port),
+        address.host, std::to_string(address.port), tcp::resolver::flags{},
         [self = shared_from_this()](ErrorCode error, const tcp::resolver::results_type& found) {
           if (error)
             return self->end(no_way(self->address, "this name does not resolve", error.message()));
-          if (self->done) self->connect(found);
+          self->left.assign(found.begin(), found.end());
+          self->connect();
         });
   }
 
-  void connect(const tcp::resolver::results_type& found) {
-    asio::async_connect(
-        socket, found, [self = shared_from_this()](ErrorCode error, const tcp::endpoint&) {
-          if (!self->done) return;
-          if (error) return self->end(no_way(self->address, "cannot connect", error.message()));
-          std::unique_ptr<Stream> stream = std::make_unique<TcpStream>(std::move(self->socket));
-          self->end(std::move(stream));
-        });
+  // The next one. One that does not answer leaves time for those behind it.
+  void connect() {
+    if (!done) return;
+    const tcp::endpoint next = left.front();
+    left.erase(left.begin());
+    ErrorCode ignored;
+    socket.close(ignored);
+    const auto now = std::chrono::steady_clock::now();
+    if (!left.empty()) {
+      share.expires_at(now + (end_at - now) / (left.size() + 1));
+      share.async_wait([self = shared_from_this()](ErrorCode error) {
+        if (!error) self->socket.close(error);
+      });
+    }
+    socket.async_connect(next, [self = shared_from_this()](ErrorCode error) {
+      self->share.cancel();
+      if (!self->done) return;
+      if (error && !self->left.empty()) return self->connect();
+      if (error) return self->end(no_way(self->address, "cannot connect", error.message()));
+      std::unique_ptr<Stream> stream = std::make_unique<TcpStream>(std::move(self->socket));
+      self->end(std::move(stream));
+    });
   }
 
   void end(Result<std::unique_ptr<Stream>> result) {
     if (!done) return;
     const auto then = std::exchange(done, nullptr);
     limit.cancel();
+    share.cancel();
     resolver.cancel();
     ErrorCode ignored;
     socket.close(ignored);
@@ -351,7 +382,9 @@ struct Dial : std::enable_shared_from_this<Dial> {
   Address address;
   tcp::resolver resolver;
   tcp::socket socket;
-  asio::steady_timer limit;
+  asio::steady_timer limit, share;  // for all addresses, for one
+  std::chrono::steady_clock::time_point end_at;
+  std::vector<tcp::endpoint> left;
   std::function<void(Result<std::unique_ptr<Stream>>)> done;  // empty: called
 };
 
@@ -398,55 +431,21 @@ bool Loop::run_until(Time end, const std::function<bool()>& done) {
 
 void Loop::stop() { impl_->context.stop(); }
 
-Result<Address> parse_address(std::string_view text) {
-  const auto bad = [&] {
-    return invalid(
-        fmt::format("\"{}\" is no address: expected HOST:PORT, such as \"10.0.0.1:7000\" "
-                    "or \"[::1]:7000\"",
-                    text));
-  };
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return bad();
-  std::string_view host = text.substr(0, colon);
-  const std::string_view digits = text.substr(colon + 1);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return bad();
-  }
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (host.empty() || error != std::errc() || end != digits.data() + digits.size()) return bad();
-  return Address{std::string(host), port};
-}
-
-std::string to_string(const Address& a) {
-  return a.host.find(':') == std::string::npos ? fmt::format("{}:{}", a.host, a.port)
-                                               : fmt::format("[{}]:{}", a.host, a.port);
-}
-
 Result<std::unique_ptr<Listener>> listen(Loop& loop, const Address& address,
                                          std::function<void(std::unique_ptr<Stream>)> accepted) {
-  auto listener = std::make_unique<TcpListener>(loop, std::move(accepted));
-  LH_TRY(listener->open(address));
+  const auto sockets = open_listening_sockets(address);
+  if (!sockets) return sockets.error();
+  auto listener = std::make_unique<TcpListener>();
+  for (const ListeningSocket& one : *sockets)
+    LH_TRY(listener->adopt(loop, one.descriptor, accepted));
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
 Result<std::unique_ptr<Listener>> listen_on(Loop& loop, int descriptor,
                                             std::function<void(std::unique_ptr<Stream>)> accepted) {
-  auto listener = std::make_unique<TcpListener>(loop, std::move(accepted));
-  LH_TRY(listener->adopt(descriptor));
+  auto listener = std::make_unique<TcpListener>();
+  LH_TRY(listener->adopt(loop, descriptor, std::move(accepted)));
   return std::unique_ptr<Listener>(std::move(listener));
-}
-
-Result<ListeningSocket> open_listening_socket(const Address& address) {
-  asio::io_context context;
-  tcp::acceptor acceptor(context);
-  LH_TRY(open_acceptor(acceptor, address));
-  const std::uint16_t port = acceptor.local_endpoint().port();
-  const int descriptor = acceptor.release();
-  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // for one process, not for every child
-  return ListeningSocket{descriptor, port};
 }
 
 namespace {
@@ -481,11 +480,16 @@ std::unique_ptr<Watch> watch_readable(Loop& loop, int descriptor, std::function<
   return std::make_unique<DescriptorWatch>(loop, descriptor, std::move(readable));
 }
 
-bool is_loopback(const Address& address) {
-  if (address.host == "localhost") return true;
-  ErrorCode error;
-  const auto literal = asio::ip::make_address(address.host, error);
-  return !error && literal.is_loopback();
+void resolve(Loop& loop, const std::string& host,
+             std::function<void(std::vector<std::string>)> done) {
+  const auto resolver = std::make_shared<tcp::resolver>(loop.impl().context);
+  resolver->async_resolve(
+      host, "", tcp::resolver::flags{},
+      [resolver, done = std::move(done)](ErrorCode, const tcp::resolver::results_type& found) {
+        std::vector<std::string> hosts;
+        for (const auto& one : found) hosts.push_back(address_of(one.endpoint()).to_string());
+        done(std::move(hosts));
+      });
 }
 
 void connect(Loop& loop, const Address& address, Time within,

@@ -1,8 +1,11 @@
 #pragma once
 // Streams over TCP, and the loop that drives them. Asio stays inside tcp.cpp.
 // One thread calls all of it, but post(), which any thread may call.
+#include <cerrno>
 #include <chrono>
 #include <memory>
+#include <system_error>
+#include <vector>
 
 #include "longhaul/core/types.h"
 #include "longhaul/net/stream.h"
@@ -64,29 +67,51 @@ struct Address {
 Result<Address> parse_address(std::string_view);
 std::string to_string(const Address&);
 
+// Whether the address always names this machine.
+bool is_loopback(const Address&);
+// A host to listen at: all addresses of this machine, IPv4's included.
+inline constexpr const char* kEverywhere = "::";
+// Where a node of that address listens if nothing else is said: everywhere, for its own name may
+// lead elsewhere on its own machine. One of the loopback listens there alone.
+Address listening_address(const Address& own);
+// The numerical addresses of a name. Error: there are none, now.
+Result<std::vector<std::string>> resolve(const std::string& host);
+
 class Listener {
  public:
   virtual ~Listener() = default;  // stops listening
   virtual std::uint16_t port() const = 0;
+  virtual std::vector<Address> addresses() const = 0;  // numerical
 };
-// Whether the address always names this machine.
-bool is_loopback(const Address&);
 
-// A listening socket for a child process to inherit.
+// A listening socket, also for a child process to inherit.
 struct ListeningSocket {
   int descriptor = -1;  // the caller's to close
   std::uint16_t port = 0;
 };
-Result<ListeningSocket> open_listening_socket(const Address&);
+// One for each address of the host that this machine has. Port 0: any that is free, the same for
+// all. Errors: unavailable while the name does not resolve or the machine has none of its
+// addresses; io where the port is taken.
+Result<std::vector<ListeningSocket>> open_listening_sockets(const Address&);
+Result<ListeningSocket> open_listening_socket(const Address&);  // of a numerical address
+// Where an inherited socket listens.
+Result<std::vector<Address>> addresses_of_listener(int descriptor);
 
-// Port 0: any that is free. Errors: the port is taken, the address is not this machine's.
+// Errors: see open_listening_sockets().
 Result<std::unique_ptr<Listener>> listen(Loop&, const Address&,
                                          std::function<void(std::unique_ptr<Stream>)> accepted);
 // On a listening socket that this process inherited.
 Result<std::unique_ptr<Listener>> listen_on(Loop&, int descriptor,
                                             std::function<void(std::unique_ptr<Stream>)> accepted);
-// One attempt. Error: the address and what failed (name look-up, route, refused, time-out).
+// The same, later; empty where it has none. A loop looks up one name at a time, also for connect().
+void resolve(Loop&, const std::string& host, std::function<void(std::vector<std::string>)> done);
+// One attempt at each address of the name in turn; none takes more than its share of the time.
+// Error: the address and what failed (name look-up, route, refused, time-out).
 void connect(Loop&, const Address&, Time within,
              std::function<void(Result<std::unique_ptr<Stream>>)> done);
+// Whether connect() has failed because nobody listens there, on a machine that answers.
+inline bool was_refused(const Error& error) {
+  return error.what.ends_with(std::generic_category().message(ECONNREFUSED));
+}
 
 }  // namespace longhaul::net

@@ -122,6 +122,24 @@ TEST(Tcp, AFrameCutByTheEndOfTheConnectionIsNotDelivered) {
   EXPECT_NE(b.why.find("closed"), std::string::npos) << b.why;
 }
 
+TEST(Tcp, LastWordsReachAPeerThatSpeaksAtTheSameTime) {
+  Pair pair;
+  const Buffer unread(5000), words(200'000, std::byte{7});
+  bool said = false, written = false;
+  pair.dialled->write({unread, {}, {}}, [&](const Status&) { said = true; });
+  ASSERT_TRUE(pair.wait([&] { return said; }));
+  pair.accepted->write({words, {}, {}}, [&](const Status&) { written = true; });
+  ASSERT_TRUE(pair.wait([&] { return written; }));
+  pair.accepted->finish();
+  pair.accepted.reset();
+  Buffer heard(words.size());
+  std::optional<Status> read;
+  pair.dialled->read(heard, [&](const Status& status) { read = status; });
+  ASSERT_TRUE(pair.wait([&] { return read.has_value(); }));
+  EXPECT_TRUE(*read);
+  EXPECT_EQ(heard, words);
+}
+
 // The socket of this process whose port here is that, listening ones apart; -1: none.
 int descriptor_at(std::uint16_t port) {
   for (int fd = 3; fd < 1024; ++fd) {
@@ -170,8 +188,100 @@ TEST(Tcp, AnAddressOfAnotherMachineIsSaidToNeedABind) {
   const auto listener = listen(loop, {"192.0.2.1", 7000}, [](auto) {});  // of no machine: RFC 5737
   ASSERT_FALSE(listener);
   EXPECT_EQ(listener.error().what,
-            "192.0.2.1:7000: cannot listen: this machine has no such address; [[site]] bind says "
-            "where it listens instead, as bind = \"0.0.0.0:7000\" at all it has");
+            "192.0.2.1:7000: cannot listen: this machine has no such address; leave [[site]] bind "
+            "out, to listen at all it has, or name one of them");
+  EXPECT_EQ(listener.error().kind, Error::Kind::unavailable) << "it may get it later";
+}
+
+bool has_ipv6() {
+  const auto opened = open_listening_sockets({"::1", 0});
+  for (const ListeningSocket& one : opened ? *opened : std::vector<ListeningSocket>{})
+    close(one.descriptor);
+  return bool(opened);
+}
+
+// The hosts that can be dialled, at the listener's port.
+std::vector<std::string> reached(Loop& loop, const Listener& listener,
+                                 const std::vector<std::string>& hosts) {
+  std::vector<std::string> good;
+  std::size_t done = 0;
+  for (const std::string& host : hosts)
+    connect(loop, {host, listener.port()}, 5s, [&, host](auto result) {
+      if (result) good.push_back(host);
+      ++done;
+    });
+  EXPECT_TRUE(loop.run_until(loop.now() + 20s, [&] { return done == hosts.size(); }));
+  std::ranges::sort(good);
+  return good;
+}
+
+TEST(Tcp, ANodeListensEverywhereUnlessItsAddressIsOfTheLoopback) {
+  EXPECT_EQ(to_string(listening_address({"mybox", 7342})), "[::]:7342");
+  EXPECT_EQ(to_string(listening_address({"198.51.100.7", 7342})), "[::]:7342");
+  for (const char* own : {"127.0.0.1", "127.0.1.1", "::1", "localhost"})
+    EXPECT_EQ(listening_address({own, 1}).host, own);
+  Loop loop;
+  std::vector<std::string> callers;
+  const auto listener = listen(loop, listening_address({"mybox", 0}),
+                               [&](auto stream) { callers.push_back(stream->peer()); });
+  ASSERT_TRUE(listener) << listener.error().what;
+  std::vector<std::string> all = {"127.0.0.1", "127.0.1.1"};
+  if (has_ipv6()) all.push_back("::1");
+  EXPECT_EQ(reached(loop, **listener, all), all);
+  ASSERT_TRUE(loop.run_until(loop.now() + 20s, [&] { return callers.size() == all.size(); }));
+  for (const std::string& caller : callers)
+    EXPECT_EQ(caller.find("ffff"), std::string::npos) << "no mapped address: " << caller;
+}
+
+TEST(Tcp, ANodeOfTheLoopbackListensThereAlone) {
+  Loop loop;
+  const auto listener = listen(loop, listening_address({"127.0.0.1", 0}), [](auto) {});
+  ASSERT_TRUE(listener) << listener.error().what;
+  EXPECT_EQ(reached(loop, **listener, {"127.0.0.1", "127.0.1.1", "::1"}),
+            std::vector<std::string>{"127.0.0.1"});
+  ASSERT_EQ((*listener)->addresses().size(), 1u);
+  EXPECT_EQ((*listener)->addresses()[0].host, "127.0.0.1");
+}
+
+// A name of two addresses, as /etc/hosts has of most machines.
+TEST(Tcp, ANameIsListenedAtInAllItsAddresses) {
+  const auto hosts = resolve("localhost");
+  ASSERT_TRUE(hosts) << hosts.error().what;
+  Loop loop;
+  const auto listener = listen(loop, {"localhost", 0}, [](auto) {});
+  ASSERT_TRUE(listener) << listener.error().what;
+  std::vector<std::string> all;
+  for (const std::string& host : *hosts)
+    if (host != "::1" || has_ipv6()) all.push_back(host);
+  std::ranges::sort(all);
+  EXPECT_EQ(reached(loop, **listener, all), all);
+  EXPECT_EQ((*listener)->addresses().size(), all.size());
+  // Now the port is taken.
+  const auto one = listen(loop, {all.back(), (*listener)->port()}, [](auto) {});
+  ASSERT_FALSE(one);
+  EXPECT_EQ(one.error().kind, Error::Kind::io) << "another process has it: no use in waiting";
+}
+
+// As systemd hands one over: it takes both families, and shows IPv4's addresses as such.
+TEST(Tcp, AnInheritedSocketOfBothFamiliesIsBoth) {
+  if (!has_ipv6()) return;
+  const int made = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int off = 0;
+  ASSERT_EQ(setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off), 0);
+  sockaddr_in6 at{};
+  at.sin6_family = AF_INET6;
+  ASSERT_EQ(bind(made, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(::listen(made, 8), 0);
+  Loop loop;
+  std::unique_ptr<Stream> accepted;
+  const auto listener = listen_on(loop, made, [&](auto stream) { accepted = std::move(stream); });
+  ASSERT_TRUE(listener) << listener.error().what;
+  ASSERT_EQ((*listener)->addresses().size(), 2u);
+  EXPECT_EQ((*listener)->addresses()[1].host, "0.0.0.0");
+  EXPECT_EQ(reached(loop, **listener, {"127.0.0.1"}).size(), 1u);
+  ASSERT_TRUE(loop.run_until(loop.now() + 20s, [&] { return accepted != nullptr; }));
+  EXPECT_EQ(accepted->peer().rfind("127.0.0.1:", 0), 0u) << accepted->peer();
+  EXPECT_TRUE(accepted->set_congestion("no-such-control")) << "it is of the loopback";
 }
 
 std::string failure(const Address& address, Time within) {

@@ -224,12 +224,9 @@ class TlsStream final : public Stream {
     state_->write = {parts, std::move(done)};
     if (!state_->working) state_->write_now();
   }
-  void close() override {
-    if (std::exchange(state_->is_closed, true)) return;
-    state_->below->close();
-    state_->fail(unavailable("closed"));
-    if (!state_->working) state_->report_soon();
-  }
+  // An alert, or what was said in place of TLS, is why it failed.
+  void close() override { end(state_->failure ? &Stream::finish : &Stream::close); }
+  void finish() override { end(&Stream::finish); }
   std::uint64_t received() const override { return state_->below->received(); }
   std::uint64_t sent() const override { return state_->below->sent(); }
   bool closed_by_peer() const override { return state_->below->closed_by_peer(); }
@@ -241,6 +238,12 @@ class TlsStream final : public Stream {
   const secure::Session* security() const override { return state_->session.get(); }
 
  private:
+  void end(void (Stream::*how)()) {
+    if (std::exchange(state_->is_closed, true)) return;
+    ((*state_->below).*how)();
+    state_->fail(unavailable("closed"));
+    if (!state_->working) state_->report_soon();
+  }
   void start(TlsState::Read read) {
     LH_CHECK(!state_->read);
     state_->read = std::move(read);

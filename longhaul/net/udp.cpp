@@ -63,7 +63,7 @@ class KernelUdpSocket final : public UdpSocket {
         received_(std::move(received)),
         buffer_(kReadByOne * longest_) {
     const int probe = IP_PMTUDISC_PROBE;  // no fragments; what fits is found out by whoever sends
-    ::setsockopt(descriptor_, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
+    if (!is_v6_) ::setsockopt(descriptor_, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
     if (is_v6_) ::setsockopt(descriptor_, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof probe);
   }
   ~KernelUdpSocket() override {
@@ -74,13 +74,11 @@ class KernelUdpSocket final : public UdpSocket {
     watch_ = watch_readable(loop, descriptor_, [this] { read(); });
   }
 
-  // A socket of IPv6 reaches IPv4 by mapped addresses.
   std::optional<UdpAddress> address(const std::string& host, std::uint16_t port) const override {
     UdpAddress to;
     if (is_v6_) {
       sockaddr_in6 v6{};
-      const std::string text = host.find(':') == std::string::npos ? "::ffff:" + host : host;
-      if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) != 1) return std::nullopt;
+      if (::inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) != 1) return std::nullopt;
       v6.sin6_family = AF_INET6;
       v6.sin6_port = htons(port);
       to.size = sizeof v6;
@@ -96,9 +94,11 @@ class KernelUdpSocket final : public UdpSocket {
     return to;
   }
 
+  bool reaches(const UdpAddress& to) const {
+    return to.size == (is_v6_ ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  }
   std::size_t send(const UdpAddress& to, std::span<const std::byte> bytes,
                    std::span<const std::uint32_t> sizes) override {
-    if (to.size == 0) return 0;
     std::size_t taken = 0;
     for (const Run& run : send_runs(to, bytes, sizes, runs_of(sizes, uses_segments_), taken)) {
       // The kernel or its device does not cut: each goes by itself, from now on all do.
@@ -113,7 +113,7 @@ class KernelUdpSocket final : public UdpSocket {
   }
   void set_dscp(unsigned dscp) override {
     const int value = int(dscp << 2);
-    ::setsockopt(descriptor_, IPPROTO_IP, IP_TOS, &value, sizeof value);
+    if (!is_v6_) ::setsockopt(descriptor_, IPPROTO_IP, IP_TOS, &value, sizeof value);
     if (is_v6_) ::setsockopt(descriptor_, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof value);
   }
   std::uint16_t port() const override {
@@ -204,45 +204,78 @@ class KernelUdpSocket final : public UdpSocket {
   std::unique_ptr<Watch> watch_;
 };
 
-bool bind_to(int descriptor, bool is_v6, bool loopback_only, std::uint16_t port) {
-  if (is_v6) {
-    const int off = 0;
-    ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    sockaddr_in6 at{};
-    at.sin6_family = AF_INET6;
-    at.sin6_port = htons(port);
-    at.sin6_addr = in6addr_any;
-    return ::bind(descriptor, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+// The socket of each family, and of each address where the hosts are several of one.
+class UdpSockets final : public UdpSocket {
+ public:
+  explicit UdpSockets(std::vector<std::unique_ptr<KernelUdpSocket>> all) : all_(std::move(all)) {}
+  std::optional<UdpAddress> address(const std::string& host, std::uint16_t port) const override {
+    for (const auto& one : all_)
+      if (auto to = one->address(host, port)) return to;
+    return std::nullopt;
   }
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(port);
-  at.sin_addr.s_addr = htonl(loopback_only ? INADDR_LOOPBACK : INADDR_ANY);
-  return ::bind(descriptor, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  std::size_t send(const UdpAddress& to, std::span<const std::byte> bytes,
+                   std::span<const std::uint32_t> sizes) override {
+    for (const auto& one : all_)
+      if (one->reaches(to)) return one->send(to, bytes, sizes);
+    return 0;
+  }
+  void set_dscp(unsigned dscp) override {
+    for (const auto& one : all_) one->set_dscp(dscp);
+  }
+  std::uint16_t port() const override { return all_.front()->port(); }
+
+ private:
+  const std::vector<std::unique_ptr<KernelUdpSocket>> all_;
+};
+
+// A descriptor, or -1 and errno.
+int open_at(const std::string& host, std::uint16_t port) {
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  const bool is_v6 = ::inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1;
+  v6.sin6_family = AF_INET6;
+  v4.sin_family = AF_INET;
+  v6.sin6_port = v4.sin_port = htons(port);
+  if (!is_v6) LH_CHECK(::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1);
+  const sockaddr* const to =
+      is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+  const int made =
+      ::socket(is_v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (made < 0) return -1;
+  const int on = 1;
+  if (is_v6) ::setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  for (const int which : {SO_RCVBUF, SO_SNDBUF})
+    ::setsockopt(made, SOL_SOCKET, which, &kKernelBytes, sizeof kKernelBytes);
+  if (::bind(made, to, is_v6 ? sizeof v6 : sizeof v4) == 0) return made;
+  const int error = errno;
+  ::close(made);
+  errno = error;
+  return -1;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<UdpSocket>> open_udp(Loop& loop, const UdpOptions& options,
                                             UdpSocket::Received received) {
-  int saved = 0;
-  // On a machine without IPv6 the socket is one of IPv4, as one of the loopback is.
-  for (const bool is_v6 : {true, false}) {
-    if (is_v6 && options.loopback_only) continue;
-    const int descriptor =
-        ::socket(is_v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (descriptor >= 0 && bind_to(descriptor, is_v6, options.loopback_only, options.port)) {
-      for (const int which : {SO_RCVBUF, SO_SNDBUF})
-        ::setsockopt(descriptor, SOL_SOCKET, which, &kKernelBytes, sizeof kKernelBytes);
-      auto socket =
-          std::make_unique<KernelUdpSocket>(descriptor, is_v6, options, std::move(received));
-      socket->start(loop);
-      return std::unique_ptr<UdpSocket>(std::move(socket));
+  std::vector<std::unique_ptr<KernelUdpSocket>> all;
+  int failed = EADDRNOTAVAIL;
+  for (const std::string& host : options.hosts) {
+    const int made = open_at(host, all.empty() ? options.port : all.front()->port());
+    if (made >= 0) {
+      const bool is_v6 = host.find(':') != std::string::npos;
+      all.push_back(std::make_unique<KernelUdpSocket>(made, is_v6, options, received));
+      continue;
     }
-    saved = errno;
-    if (descriptor >= 0) ::close(descriptor);
+    failed = errno;
+    // A machine without IPv6 has the other family.
+    if (failed == EADDRNOTAVAIL || failed == EAFNOSUPPORT) continue;
+    all.clear();
+    break;
   }
-  return unavailable(fmt::format("UDP port {}: {}", options.port, std::strerror(saved)));
+  if (all.empty())
+    return unavailable(fmt::format("UDP port {}: {}", options.port, std::strerror(failed)));
+  for (const auto& one : all) one->start(loop);
+  return std::unique_ptr<UdpSocket>(std::make_unique<UdpSockets>(std::move(all)));
 }
 
 }  // namespace longhaul::net

@@ -1,11 +1,12 @@
 #pragma once
-// A socket for datagrams. One thread, the loop's, calls all of it.
+// Sockets for datagrams, of one port. One thread, the loop's, calls all of it.
 #include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "longhaul/net/tcp.h"
 
@@ -19,7 +20,8 @@ struct UdpAddress {
 };
 
 struct UdpOptions {
-  bool loopback_only = false;  // or of all addresses of this machine
+  // Numerical; a socket for each. "::" is IPv6 alone.
+  std::vector<std::string> hosts = {"::", "0.0.0.0"};
   std::uint16_t port = 0;
   std::size_t longest = 1500;  // longer datagrams that come are dropped
   bool uses_segments = true;   // UDP_SEGMENT, where the kernel offers it
@@ -44,7 +46,7 @@ class UdpSocket {
   virtual std::uint16_t port() const = 0;
 };
 
-// Error: the port is taken.
+// Error: the port is taken, or this machine has none of the hosts.
 Result<std::unique_ptr<UdpSocket>> open_udp(Loop&, const UdpOptions&, UdpSocket::Received);
 
 }  // namespace longhaul::net

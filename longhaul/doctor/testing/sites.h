@@ -72,7 +72,8 @@ class Sites {
   void participate_as(LocalSite self, Time arrival_timeout = std::chrono::seconds(10)) {
     const std::uint32_t site = self.site;
     threads_.emplace_back([this, site, arrival_timeout, self = std::move(self)] {
-      ends_[site] = run_participant(self, listening_socket(site),
+      const int listens = listening_socket(site);
+      ends_[site] = run_participant(self, {&listens, 1},
                                     {.arrival_timeout = arrival_timeout,
                                      .port = port(site),
                                      .on_progress = [](const std::string&) {}});

@@ -1,0 +1,270 @@
+#include "longhaul/net/meeting.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace longhaul::net {
+
+Meeting::Meeting(const Place& place, MeetingConfig config, std::function<Contact(Rank)> contact)
+    : place_(place), config_(std::move(config)), contact_(std::move(contact)) {
+  offers_[place_.self] = {};
+}
+
+Meeting::Answer Meeting::hear(const Hello& hello, Time now) {
+  if (config_.left_out.contains(hello.rank))
+    return {Refusal{"[run] without leaves this site out of the run"}};
+  if (hello.running)
+    members_[hello.rank] = hello.life;
+  else
+    members_.erase(hello.rank);
+  heard_[hello.rank] = now;
+  if (is_member()) return hear_member(hello, now);
+  if (!place_.comes_back()) return hear_arriving(hello);
+  const Contact contact = contact_(hello.rank);
+  // A link that was of a process before may be.
+  const bool other = open_ && contact.process && contact.process != hello.process;
+  if (hello.running && open_ && hello.life != life_) {
+    // The run that it asked is over, and what it knows of it; another has been resumed.
+    other_life_ = true;
+    return {Refusal{"this node waits for another life of the run", RefusalKind::later}};
+  }
+  if (hello.running) return {.refusal = {}, .replaces = other && !contact.heard};
+  return {Refusal{"this node waits for a run to rejoin", RefusalKind::later}};
+}
+
+bool Meeting::must_ask(const Hello& hello) const {
+  const auto known = known_.find(hello.rank);
+  return !open_ && !place_.comes_back() && hello.running &&
+         contact_(hello.rank).process != hello.process &&
+         !(known != known_.end() && known->second == hello.process);
+}
+
+// --- arriving -----------------------------------------------------------------------------------
+
+Meeting::Answer Meeting::hear_arriving(const Hello& hello) {
+  if (hello.incarnation > 0 && !hello.running) {
+    asking_.insert(hello.rank);
+    return {Refusal{"no run is here that this site could rejoin", RefusalKind::resume}};
+  }
+  asking_.erase(hello.rank);
+  if (hello.running)
+    counts_on_[hello.rank] = hello.checkpointed.taken;
+  else
+    offers_[hello.rank] = {.newest = hello.checkpointed.saved,
+                           .members = hello.members,
+                           .has_before = hello.has_before,
+                           .view = view_of(hello)};
+  return {};
+}
+
+bool Meeting::here(Rank peer) const {
+  if (config_.left_out.contains(peer)) return !place_.comes_back();
+  return contact_(peer).connected;
+}
+
+bool Meeting::complete(Time now) {
+  to_ask_.clear();
+  if (!counts_on_.empty()) return true;
+  bool all = true, any = false;
+  for (Rank rank = 0; rank < place_.size(); ++rank) {
+    if (rank == place_.self) continue;
+    const bool is_here = here(rank);
+    all &= is_here;
+    any |= is_here;
+  }
+  if (place_.comes_back()) return any;
+  if (!all) return all_here_since_.reset(), false;
+  if (!all_here_since_) all_here_since_ = now;
+  for (const auto& [rank, at] : heard_)
+    if (const Contact contact = contact_(rank);
+        contact.connected && contact.can_be_asked && at + config_.fresh < *all_here_since_)
+      to_ask_.push_back(rank);
+  if (!to_ask_.empty()) return false;
+  // They resume without this node. When they have begun it can ask them to let it in.
+  const auto chosen = choose_checkpoint();
+  if (!chosen || *chosen) return true;
+  for (const auto& [rank, at] : heard_) to_ask_.push_back(rank);
+  return false;
+}
+
+bool Meeting::can_resume() const {
+  if (!holds_state()) return false;
+  const auto chosen = choose_checkpoint();
+  return chosen && *chosen;
+}
+
+void Meeting::offer(Offer mine) {
+  if (mine.view.live.empty())
+    mine.view.live = RankList::below(mine.members > 0 ? mine.members : place_.size());
+  offers_[place_.self] = std::move(mine);
+}
+
+View Meeting::view_of(const Hello& hello) {
+  View view{.epoch = hello.epoch, .live = RankList::below(hello.members)};
+  for (const Rank rank : hello.lost) view.live.erase(rank);
+  for (const auto& [rank, epoch] : hello.returned) view.returned[rank] = epoch;
+  return view;
+}
+
+bool Meeting::is_here(Rank rank) const { return rank == place_.self || contact_(rank).connected; }
+
+bool Meeting::holds_quorum(const std::set<Rank>& holders, const Offer& of) const {
+  const std::size_t live = of.newest > 0 ? of.view.live.size() : place_.size();
+  if (place_.quorum.named.empty()) return holders.size() > live / 2;
+  // The named site need not hold it: it is here, and has nothing newer.
+  std::vector<Rank> all;
+  for (Rank rank = 0; rank < (of.members > 0 ? of.members : place_.size()); ++rank)
+    all.push_back(rank);
+  return place_.quorum.decides(all, [&](Rank rank) { return is_here(rank); });
+}
+
+// Nodes of one run are at most one checkpoint apart. So whoever is further behind than that was
+// lost before, and whoever is further ahead is of another run.
+Result<std::optional<std::uint64_t>> Meeting::choose_checkpoint() const {
+  const auto has = [](const Offer& offer, std::uint64_t number) {
+    return offer.newest == number || (offer.newest == number + 1 && offer.has_before);
+  };
+  const Offer& mine = offers_.at(place_.self);
+  if (!counts_on_.empty()) {
+    const std::uint64_t theirs = counts_on_.begin()->second;
+    return has(mine, theirs) ? std::optional(theirs) : std::optional<std::uint64_t>{};
+  }
+  // Of each checkpoint the offer with the latest view; by number, the newest first.
+  std::map<std::uint64_t, Rank, std::greater<>> candidates;
+  for (const auto& [rank, offer] : offers_) {
+    const auto [best, is_new] = candidates.try_emplace(offer.newest, rank);
+    if (!is_new && offers_.at(best->second).view.epoch < offer.view.epoch) best->second = rank;
+  }
+  // Whether `rank`, with its offer, has been in the run without a break until that view.
+  const auto was_in = [](const View& view, Rank rank, const Offer& offer) {
+    return view.has(rank) && view.since(rank) <= offer.view.epoch;
+  };
+  for (const auto& [newest, of] : candidates) {
+    // A run that is there is not begun anew, but for one that not all had a first checkpoint of.
+    if (newest == 0 && candidates.begin()->first > 1) break;
+    const Offer* const candidate = &offers_.at(of);
+    std::uint64_t oldest = newest;
+    std::set<Rank> holders, returned;
+    for (const auto& [rank, offer] : offers_) {
+      if (newest > 0 && !was_in(candidate->view, rank, offer)) {
+        // It was in the view and had no checkpoint yet: its word counts.
+        if (candidate->view.has(rank) && is_here(rank)) returned.insert(rank);
+        continue;
+      }
+      const bool is_ahead = newest > 0 && offer.newest == newest + 1 && offer.has_before &&
+                            was_in(offer.view, of, *candidate);
+      const bool is_behind = offer.newest + 1 == newest;
+      if (offer.newest != newest && !is_ahead && !is_behind) continue;
+      holders.insert(rank);
+      oldest = std::min(oldest, offer.newest);
+    }
+    returned.insert(holders.begin(), holders.end());
+    if (!holds_quorum(returned, *candidate)) continue;
+    if (!holders.contains(place_.self) && mine.newest > newest) break;
+    if (!holders.contains(place_.self) || !has(mine, oldest)) return std::optional<std::uint64_t>{};
+    return std::optional(oldest);
+  }
+  std::string text = "the sites hold different states of the run:";
+  for (const auto& [rank, offer] : offers_)
+    text += fmt::format(" {} {},", place_.member(rank).site,
+                        offer.newest > 0 ? fmt::format("checkpoint {}", offer.newest) : "none");
+  text.back() = '.';
+  return unavailable(text +
+                     " Was a site started in another folder? Bring its folder back, or start all "
+                     "sites with --force to begin anew");
+}
+
+void Meeting::open() {
+  open_ = true;
+  if (place_.comes_back()) {
+    for (const auto& [rank, life] : members_)
+      if (contact_(rank).connected) life_ = life;
+  } else if (!counts_on_.empty()) {
+    life_ = members_.at(counts_on_.begin()->first);
+  } else {
+    Rank lowest = 0;
+    while (lowest < place_.self && !contact_(lowest).connected) ++lowest;
+    life_ = lowest == place_.self ? config_.process : contact_(lowest).process.value_or(0);
+  }
+}
+
+// --- asking -------------------------------------------------------------------------------------
+
+void Meeting::admit() { admitted_ = true; }
+
+bool Meeting::meets_member() const {
+  return !other_life_ && std::ranges::any_of(members_, [this](const auto& member) {
+    return contact_(member.first).connected;
+  });
+}
+
+bool Meeting::nothing_to_rejoin(Time now) {
+  if (other_life_ && !is_member()) return true;
+  if (meets_member() || is_member() || !place_.comes_back()) {
+    without_member_since_.reset();
+    return false;
+  }
+  if (!without_member_since_) without_member_since_ = now;
+  return now - *without_member_since_ >=
+         (told_to_resume_ ? config_.told_so : config_.nothing_to_rejoin);
+}
+
+// --- a member -----------------------------------------------------------------------------------
+
+Meeting::Answer Meeting::hear_member(const Hello& hello, Time now) {
+  const Contact contact = contact_(hello.rank);
+  const bool met = contact.process == hello.process;
+  if (ending_ && !met)
+    return {Refusal{"the run has ended; its model and summary are in the folders of the others"}};
+  if (hello.incarnation > 0) return hear_returning(hello, contact, now);
+  // Two that have come to the run at different times may meet for the first time, or know a process
+  // before.
+  if (hello.running && !met) {
+    if (hello.life == life_) return {.refusal = {}, .replaces = contact.process && !contact.heard};
+    return {Refusal{"the run was resumed without this site, which may ask to rejoin it",
+                    RefusalKind::rejoin}};
+  }
+  if (met && contact.dropped && hello.running) return {declared_lost()};
+  if (met && !contact.dropped) return {};
+  if (auto refusal = wait_for_former(hello, contact, now)) return {std::move(refusal)};
+  if (contact.process && contact.heard) return {};  // which the link refuses
+  restarted_.insert(hello.rank);
+  return {Refusal{fmt::format("the run goes on, and site {} may ask to rejoin it", hello.site),
+                  RefusalKind::rejoin}};
+}
+
+Refusal Meeting::declared_lost() const {
+  return {"the others could not reach this site and have declared it lost",
+          config_.lets_return ? RefusalKind::lost : RefusalKind::final};
+}
+
+Meeting::Answer Meeting::hear_returning(const Hello& hello, const Contact& contact, Time now) {
+  const bool met = contact.process == hello.process;
+  if (!contact.dropped && (met || (!contact.process && hello.running))) return {};
+  if (contact.dropped && met && hello.running) return {declared_lost()};
+  if (auto refusal = wait_for_former(hello, contact, now)) return {std::move(refusal)};
+  if (contact.process && contact.heard && !contact.dropped) return {};  // which the link refuses
+  if (!config_.lets_return)
+    return {
+        Refusal{"the [sync] kind takes no lost site back: end the others and start all with "
+                "--resume"}};
+  strangers_.insert(hello.rank);
+  return {.refusal = {}, .replaces = true};
+}
+
+std::optional<Refusal> Meeting::wait_for_former(const Hello& hello, const Contact& contact,
+                                                Time now) {
+  if (!contact.process || *contact.process == hello.process || !contact.heard) {
+    claims_.erase(hello.rank);
+    return std::nullopt;
+  }
+  Claim& claim = claims_[hello.rank];
+  if (claim.process != hello.process) claim = {hello.process, now};
+  if (now - claim.since > 2 * config_.heard_within) return std::nullopt;
+  return Refusal{
+      fmt::format("another process of site {} is heard in this run; end one of them", hello.site),
+      RefusalKind::later};
+}
+
+}  // namespace longhaul::net
