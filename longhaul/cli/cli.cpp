@@ -1,12 +1,15 @@
 #include "longhaul/cli/cli.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -101,6 +104,15 @@ int parse_and_run(int argc, const char* const* argv) {
   return code;
 }
 
+// Printed text is a result, too: a full disk that loses it is no success.
+int printed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (errno == EBADF) return code;  // the caller has closed it: >&-
+  fmt::print(stderr, "longhaul: standard output cannot be written: {}; make room there\n",
+             std::strerror(errno));
+  return code == kDone ? kBadUsage : code;
+}
+
 }  // namespace
 
 int run_words(const std::vector<std::string>& words) {
@@ -114,9 +126,12 @@ int run(int argc, const char* const* argv) {
   std::signal(SIGABRT, [](int) { std::_Exit(kInternal); });
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an Error, as a full disk is
   try {
-    return parse_and_run(argc, argv);
+    return printed(parse_and_run(argc, argv));
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "longhaul: out of memory; use fewer sites or a smaller model\n");
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return printed(kBadUsage);
+    fmt::print(stderr, "longhaul: internal error: {}\n", error.what());
   } catch (const std::exception& error) {
     fmt::print(stderr, "longhaul: internal error: {}\n", error.what());
   } catch (...) {

@@ -11,6 +11,7 @@
 #include "longhaul/cli/run_options.h"
 #include "longhaul/cli/security_options.h"
 #include "longhaul/run/launch.h"
+#include "longhaul/run/nodes.h"
 
 namespace longhaul::cli {
 namespace {
@@ -21,6 +22,14 @@ struct LaunchArgs {
   bool insecure = false;
   unsigned max_restarts = 3;
 };
+
+// The folders of the nodes that take part.
+std::vector<std::string> node_folders(const run::Job& job, const std::string& folder) {
+  std::vector<std::string> all;
+  for (const Member& member : job.members())
+    if (!job.leaves_out(member.site)) all.push_back(run::node_folder(folder, member));
+  return all;
+}
 
 int launch(const LaunchArgs& args) {
   warn_if_insecure(args.insecure);
@@ -47,6 +56,7 @@ int launch(const LaunchArgs& args) {
     std::FILE* const to = is_error || json ? stderr : stdout;
     (void)std::fputs(fmt::format("{}: {}\n", name, line).c_str(), to);  // also into a full disk
     std::fflush(to);
+    std::clearerr(to);
   };
   const auto page = view_if_asked(folder, options.view, options.quiet);
   if (!page) return print_error(page.error());
@@ -59,7 +69,7 @@ int launch(const LaunchArgs& args) {
     fmt::print("{}", run::summary_text(summary));
   else
     print_run(summary, folder, "real time");
-  if (is_interrupted(summary)) print_resume_hint();
+  if (is_interrupted(summary)) print_resume_hint(node_folders(*job, folder));
   if (launched->exit_code == kDone) return exit_code(summary, options.require_target);
   return launched->exit_code;
 }

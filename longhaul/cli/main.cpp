@@ -2,8 +2,10 @@
 #include <cstdlib>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/run/interrupt.h"
 
 int main(int argc, char** argv) {
+  longhaul::run::watch_signals();
   const int code = longhaul::cli::run(argc, argv);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return code;  // leaks are looked for, and the exit code of a report is set, by exit()

@@ -8,6 +8,7 @@
 
 #include "longhaul/base/printable.h"
 #include "longhaul/cli/cli.h"
+#include "longhaul/run/checkpoint.h"
 #include "longhaul/run/progress.h"
 
 namespace longhaul::cli {
@@ -155,8 +156,19 @@ bool is_interrupted(const run::Summary& summary) {
   return summary.stop_reason == run::StopReason::interrupted;
 }
 
-void print_resume_hint() {
-  fmt::print(stderr, "longhaul: interrupted; the same command with --resume continues\n");
+void print_resume_hint(const std::vector<std::string>& nodes) {
+  std::vector<std::string> without;
+  for (const std::string& folder : nodes)
+    if (!run::Checkpoints(folder + "/checkpoints").any()) without.push_back(folder);
+  std::string hint = "interrupted; the same command with --resume continues";
+  if (!without.empty() && without.size() == nodes.size())
+    hint = "interrupted; there is no checkpoint, and --resume starts from the beginning";
+  else if (!without.empty())
+    hint = fmt::format(
+        "interrupted; there is no checkpoint in {}: --resume continues if a majority "
+        "has one",
+        fmt::join(without, ", "));
+  fmt::print(stderr, "longhaul: {}\n", hint);
 }
 
 }  // namespace longhaul::cli

@@ -39,8 +39,9 @@ std::string statistics_text(const run::RunStatistics&, std::uint64_t workers);
 std::string lab_text(const run::LabFigures&);
 
 bool is_interrupted(const run::Summary&);
-// After Ctrl-C, on standard error.
-void print_resume_hint();
+// After a signal to stop, on standard error. `nodes`: the folders in which the nodes of one run
+// have their checkpoints; empty: of several runs.
+void print_resume_hint(const std::vector<std::string>& nodes = {});
 
 std::string version_text();
 

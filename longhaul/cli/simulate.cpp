@@ -109,7 +109,7 @@ int one_run(const SimulateArgs& args, const run::Job& job, const std::string& fo
     print_run(*summary, folder, "virtual time");
   if (const std::string hint = run::chance_hint(job, *summary); !args.common.json && !hint.empty())
     fmt::print("  no better than chance; {}\n", hint);
-  if (is_interrupted(*summary)) print_resume_hint();
+  if (is_interrupted(*summary)) print_resume_hint({folder});
   return exit_code(*summary, args.common.require_target);
 }
 

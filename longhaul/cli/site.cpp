@@ -104,7 +104,7 @@ int site(const SiteArgs& args) {
   else if (std::filesystem::exists(folder, code))  // not of one that could not begin
     print_summary(*summary, run::node_name(me), folder);
   print_trouble(*summary);
-  if (is_interrupted(*summary)) print_resume_hint();
+  if (is_interrupted(*summary)) print_resume_hint({folder});
   return exit_code(*summary, args.common.require_target);
 }
 

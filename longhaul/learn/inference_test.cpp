@@ -28,7 +28,7 @@ class Inference : public ::testing::Test {
     ASSERT_TRUE(values);
     for (std::size_t i = 0; i < values->size(); ++i)
       (*values)[i] += 0.1f * std::sin(float(seed * 100 + i));
-    ASSERT_TRUE(save_model(folder_.path(name), config, data_->shape, *values));
+    folder_.write(name, *model_file(config, data_->shape, *values));
   }
   InferenceParts parts(std::uint32_t specialised = kClasses) const {
     return {
@@ -125,7 +125,7 @@ TEST_F(Inference, WhatCannotWorkIsSaidWithTheNameOfTheFile) {
 
 TEST_F(Inference, AModelIsRefusedBeforeItIsUsed) {
   std::vector<float> values(84, std::numeric_limits<float>::quiet_NaN());  // training diverged
-  ASSERT_TRUE(save_model(folder_.path("nan.pt"), {.kind = "logistic"}, data_->shape, values));
+  folder_.write("nan.pt", *model_file({.kind = "logistic"}, data_->shape, values));
   InferenceParts diverged = parts();
   diverged.cheap[0].path = folder_.path("nan.pt");
   const auto refused = make_inference(diverged);

@@ -1,25 +1,15 @@
 #include "longhaul/learn/model_file.h"
 
-#include <filesystem>
-
 #include "longhaul/learn/net.h"
 
 namespace longhaul::learn {
 
-Status save_model(const std::string& path, const ModelConfig& config, const DataShape& shape,
-                  std::span<const float> model) {
+Result<std::string> model_file(const ModelConfig& config, const DataShape& shape,
+                               std::span<const float> model) {
   auto net = Net::make(config, shape);
   if (!net) return net.error();
   net->assign(model);
-  const std::string partial = path + ".partial";
-  std::error_code error;
-  if (const Status saved = net->save(partial); !saved) {
-    std::filesystem::remove(partial, error);
-    return saved;
-  }
-  std::filesystem::rename(partial, path, error);
-  if (error) return Error{Error::Kind::io, "cannot write '" + path + "': " + error.message()};
-  return Ok{};
+  return net->file();
 }
 
 Result<std::vector<float>> load_model(const std::string& path, const Layout& layout) {

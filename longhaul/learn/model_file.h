@@ -12,12 +12,11 @@
 
 namespace longhaul::learn {
 
-// Writes `model` (a flat vector of it as a whole) as a module in evaluation mode, first to a file
-// beside `path` that then takes its place. An Error names the path.
-Status save_model(const std::string& path, const ModelConfig&, const DataShape&,
-                  std::span<const float> model);
+// `model` (a flat vector of it as a whole) as a module in evaluation mode: the bytes of a file.
+// They are made in memory: on a full disk libtorch's own writing ends the process.
+Result<std::string> model_file(const ModelConfig&, const DataShape&, std::span<const float> model);
 
-// The flat vector of a file that save_model() wrote; an Error if it does not hold this layout.
+// The flat vector of such a file; an Error if it does not hold this layout.
 Result<std::vector<float>> load_model(const std::string& path, const Layout&);
 
 }  // namespace longhaul::learn

@@ -60,8 +60,8 @@ TEST(ModelFileNightly, LoadsInPyTorchWithTheSameAccuracy) {
     auto evaluation = (*scorer)->score((*learner)->params());
     ASSERT_TRUE(evaluation);
     EXPECT_LT(evaluation->accuracy, 1) << "too easy to tell two models apart";
-    const std::string path = folder.path(kind + ".pt");
-    ASSERT_TRUE(save_model(path, parts.model, data->shape, (*learner)->params()));
+    const std::string path =
+        folder.write(kind + ".pt", *model_file(parts.model, data->shape, (*learner)->params()));
     const std::string arguments =
         "'" + path + "' '" + folder.path("images") + "' '" + folder.path("labels") + "' ";
     EXPECT_EQ(testing::run_python("load_model.py",
@@ -89,10 +89,9 @@ TEST(ModelFile, ComesBackBitForBitForEveryModel) {
       const auto layout = outline->layout;
       std::vector<float> model(layout->size());
       for (std::size_t i = 0; i < model.size(); ++i) model[i] = float(i % 97) / 97;
-      const std::string path = folder.path(kind + norm + ".pt");
-      auto saved = save_model(path, config, data->shape, model);
-      ASSERT_TRUE(saved) << saved.error().what;
-      auto loaded = load_model(path, *layout);
+      auto bytes = model_file(config, data->shape, model);
+      ASSERT_TRUE(bytes) << bytes.error().what;
+      auto loaded = load_model(folder.write(kind + norm + ".pt", *bytes), *layout);
       ASSERT_TRUE(loaded) << loaded.error().what;
       EXPECT_EQ(*loaded, model) << kind;
     }
@@ -114,12 +113,7 @@ TEST(ModelFile, AWrongFileIsAnErrorThatNamesIt) {
   std::ofstream(folder.path("text.pt")) << "no archive";
   refuses(folder.path("text.pt"));
   auto other = initial_model({.kind = "logistic"}, rows->shape, 1);
-  ASSERT_TRUE(save_model(folder.path("other.pt"), {.kind = "logistic"}, rows->shape, *other));
-  refuses(folder.path("other.pt"));
-  auto unwritten =
-      save_model(folder.path("no/such/folder.pt"), {.kind = "mlp"}, rows->shape, model);
-  ASSERT_FALSE(unwritten);
-  EXPECT_NE(unwritten.error().what.find("no/such"), std::string::npos) << unwritten.error().what;
+  refuses(folder.write("other.pt", *model_file({.kind = "logistic"}, rows->shape, *other)));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 
 #include "longhaul/learn/script_file.h"
 #include "longhaul/learn/script_graph.h"
@@ -352,11 +353,12 @@ Result<std::vector<std::uint32_t>> Net::cuts() const {
   return entries;
 }
 
-Status Net::save(const std::string& path) {
-  return guarded<Ok>("cannot write the model to '" + path + "'", [&]() -> Status {
+Result<std::string> Net::file() {
+  return guarded<std::string>("cannot write the model as a file", [&]() -> Result<std::string> {
     set_training(false);
-    module_->save(path);
-    return Ok{};
+    std::ostringstream bytes;
+    module_->save(bytes);
+    return std::move(bytes).str();
   });
 }
 

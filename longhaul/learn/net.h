@@ -79,8 +79,8 @@ class Net {
   Result<std::vector<std::uint32_t>> cuts() const;
   const at::Tensor& tensor(std::size_t layer) const { return tensors_.at(layer).front(); }
 
-  // Writes a TorchScript file in evaluation mode; not after bind(). An Error names the path.
-  Status save(const std::string& path);
+  // The bytes of a TorchScript file, in evaluation mode; not after bind().
+  Result<std::string> file();
 
  private:
   explicit Net(const torch::jit::Module&);

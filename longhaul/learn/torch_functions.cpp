@@ -10,7 +10,7 @@ const longhaul::learn::TorchFunctions* longhaul_torch_functions() {
       .make_learner = learn::make_learner,
       .outline_of = learn::outline_of,
       .make_scorer = learn::make_scorer,
-      .save_model = learn::save_model,
+      .model_file = learn::model_file,
       .load_model = learn::load_model,
       .outputs_of = learn::outputs_of,
       .make_inference = learn::make_inference,

@@ -15,7 +15,7 @@ struct TorchFunctions {
   decltype(&learn::make_learner) make_learner;
   decltype(&learn::outline_of) outline_of;
   decltype(&learn::make_scorer) make_scorer;
-  decltype(&learn::save_model) save_model;
+  decltype(&learn::model_file) model_file;
   decltype(&learn::load_model) load_model;
   decltype(&learn::outputs_of) outputs_of;
   decltype(&learn::make_inference) make_inference;

@@ -100,7 +100,19 @@ void ActivityLog::restarted(Time at, Rank rank) {
     if (loss.rank == rank && loss.to < 0) loss.to = exact_seconds(at);
 }
 
-void ActivityLog::state(Archive& ar) { ar(bin_s_, sites_, computed_, links_, losses_); }
+// The job may have got sites since, behind all others.
+void ActivityLog::state(Archive& ar) {
+  ar(bin_s_, sites_, computed_, links_, losses_);
+  if (!ar.loading() || ar.failed()) return;
+  computed_.resize(site_of_.size());
+  const std::size_t before = sites_.size(), now = names_.size();
+  if (!kept() || before >= now || links_.size() != before * before) return;
+  std::vector<double> links(now * now);
+  for (std::size_t from = 0; from < before; ++from)
+    for (std::size_t to = 0; to < before; ++to) links[from * now + to] = links_[from * before + to];
+  links_ = std::move(links);
+  sites_.resize(now);
+}
 
 namespace {
 

@@ -18,7 +18,7 @@ constexpr const char* kTag = "longhaul checkpoint 6";
 void archive(Archive& ar, Checkpoint& checkpoint) {
   ar.expect(kTag);
   ar(checkpoint.job_hash, checkpoint.round, checkpoint.metrics_bytes, checkpoint.world,
-     checkpoint.experiment, checkpoint.live, checkpoint.sites, checkpoint.members,
+     checkpoint.experiment, checkpoint.view, checkpoint.sites, checkpoint.members,
      checkpoint.model);
 }
 
@@ -86,6 +86,8 @@ Result<Checkpoint> read_checkpoint(const std::string& path) {
   return checkpoint;
 }
 
+bool Checkpoints::any() const { return !files_in(folder_).empty(); }
+
 void Checkpoints::drop_after(std::uint64_t round) const {
   std::error_code code;
   for (const fs::path& path : files_in(folder_))
@@ -98,10 +100,11 @@ Result<std::optional<Checkpoint>> Checkpoints::newest() const {
     auto bytes = read_file(path.string());
     auto checkpoint = bytes ? parse_checkpoint(*bytes) : Result<Checkpoint>(bytes.error());
     if (checkpoint) return std::optional(std::move(*checkpoint));
-    damaged = fmt::format("{}: {}", path.string(), checkpoint.error().what);
+    if (!damaged.empty()) damaged += "; ";
+    damaged += bytes ? fmt::format("{}: {}", path.string(), checkpoint.error().what)
+                     : checkpoint.error().what;
   }
-  if (!damaged.empty())
-    return malformed(damaged + "; no other checkpoint is whole: start again with --force");
+  if (!damaged.empty()) return malformed(damaged + "; no other checkpoint is whole");
   return std::optional<Checkpoint>{};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/core/place.h"
 
 namespace longhaul::run {
 
@@ -14,7 +15,7 @@ struct Checkpoint {
   std::uint64_t metrics_bytes = 0;  // length of metrics.jsonl at that moment
   Buffer world;                     // sim::World's state
   Buffer experiment;                // the experiment's own state
-  std::uint32_t live = 0;           // over sockets: nodes in the view
+  View view = {};                   // over sockets
   std::uint32_t sites = 0;          // of the job then; it may have got others, see resume_hash()
   std::uint32_t members = 0;        // nodes at these sites
   std::vector<float> model = {};    // rank 0's parameters, over sockets this node's; for export
@@ -32,6 +33,8 @@ class Checkpoints {
   Result<std::optional<Checkpoint>> newest() const;
   // The checkpoint of that round. Error: missing or damaged.
   Result<Checkpoint> at(std::uint64_t round) const;
+  // Whether there is a file of one.
+  bool any() const;
   // Removes those of later rounds.
   void drop_after(std::uint64_t round) const;
 

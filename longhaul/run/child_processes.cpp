@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/command_line.h"
+#include "longhaul/run/interrupt.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -45,6 +46,7 @@ int run_instead(const ChildSpec& spec, const char* const* environment) {
   auto kept = spec.keep;
   if (spec.listening_socket >= 0) kept.push_back(kFirstInheritedSocket);
   close_but(std::move(kept));
+  forget_signals();
   environ = const_cast<char**>(environment);
   if (!spec.command.empty()) (void)show_command_line(spec.command);
   const int code = spec.instead();
@@ -81,8 +83,11 @@ int run_instead(const ChildSpec& spec, const char* const* environment) {
   }
   struct sigaction plain = {};
   plain.sa_handler = SIG_DFL;
-  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) sigaction(number, &plain, nullptr);
+  sigaction(SIGPIPE, &plain, nullptr);
   if (spec.instead) _exit(run_instead(spec, environment));
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &plain, nullptr);
+  plain.sa_handler = SIG_IGN;  // until the command has a handler
+  sigaction(SIGUSR1, &plain, nullptr);
   execve(argv[0], const_cast<char* const*>(argv), const_cast<char* const*>(environment));
   _exit(127);
 }
@@ -239,7 +244,7 @@ void ChildProcesses::signal(int number) {
 }
 
 void ChildProcesses::signal(std::size_t i, int number) {
-  if (const Child& child = children_.at(i); !child.end) kill(child.pid, number);
+  if (const Child& child = children_.at(i); !child.end) pass_on(child.pid, number);
 }
 
 }  // namespace longhaul::run

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/listening_sockets.h"
+#include "longhaul/run/nodes.h"
 
 namespace longhaul::run {
 namespace {
@@ -59,6 +61,31 @@ Result<doctor::LocalSite> self_of(const Job& job, const DoctorOptions& options) 
   if (!credentials) return credentials.error();
   self.credentials = *std::move(credentials);
   return self;
+}
+
+// As the run to come will have it.
+Result<net::Address> listens_at(const Job& job, const doctor::LocalSite& self) {
+  const Members members = job.members();
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    if (members[rank].site != self.names[self.site]) continue;
+    const auto bind = bind_of(job, rank);
+    if (!bind) return bind.error();
+    return bind->value_or(net::listening_address(self.addresses[self.site]));
+  }
+  return self.addresses[self.site];  // it has no node
+}
+
+// A machine that has just started may get its addresses and names later.
+Result<std::vector<net::ListeningSocket>> listen(const net::Address& at,
+                                                 const DoctorOptions& options) {
+  const auto end = std::chrono::steady_clock::now() + options.arrival_timeout;
+  for (bool is_noted = false;; is_noted = true) {
+    auto opened = net::open_listening_sockets(at);
+    const bool may_come = !opened && opened.error().kind == Error::Kind::unavailable;
+    if (!may_come || interrupted() || std::chrono::steady_clock::now() >= end) return opened;
+    if (!is_noted) options.on_progress(opened.error().what + "; tries again");
+    std::this_thread::sleep_for(200ms);
+  }
 }
 
 double expected_loss(const Job& job) {
@@ -133,6 +160,8 @@ Result<doctor::Report> run_doctor_coordinator(const Job& job, const DoctorOption
   const InterruptGuard guard;
   auto self = self_of(job, options);
   if (!self) return self.error();
+  const auto listens = listens_at(job, *self);
+  if (!listens) return listens.error();
   doctor::Report report{.job = job.job.name,
                         .job_hash = fmt::format("{:016x}", self->job_hash),
                         .plan = options.plan,
@@ -140,13 +169,14 @@ Result<doctor::Report> run_doctor_coordinator(const Job& job, const DoctorOption
                         .silence_s = job.net.silence_s,
                         .expected_loss = expected_loss(job)};
   if (job.net.congestion != "system") report.plan.congestion = job.net.congestion;
-  run_coordinator(*self,
-                  {.plan = report.plan,
-                   .arrival_timeout = options.arrival_timeout,
-                   .one_by_one = options.one_by_one,
-                   .facts = doctor::local_facts(options.folder),
-                   .on_progress = options.on_progress},
-                  report);
+  run_coordinator(
+      *self,
+      {.plan = report.plan,
+       .arrival_timeout = options.arrival_timeout,
+       .one_by_one = options.one_by_one,
+       .facts = doctor::local_facts(options.folder, self->addresses[options.site], *listens),
+       .on_progress = options.on_progress},
+      report);
   return report;
 }
 
@@ -155,18 +185,25 @@ Status run_doctor_participant(const Job& job, const DoctorOptions& options) {
   auto self = self_of(job, options);
   if (!self) return self.error();
   const net::Address& own = self->addresses[options.site];
-  net::ListeningSocket socket{options.listening, own.port};
-  if (socket.descriptor < 0) {
-    auto opened = net::open_listening_socket(own);
-    if (!opened) return opened.error();
-    socket = *opened;
+  const auto at = listens_at(job, *self);
+  if (!at) return at.error();
+  std::vector<net::ListeningSocket> opened = {{options.listening, own.port}};
+  if (options.listening < 0) {
+    auto listening = listen(*at, options);
+    if (!listening) return listening.error();
+    opened = *std::move(listening);
   }
-  const doctor::Socket keep(socket.descriptor);
-  fcntl(socket.descriptor, F_SETFL, fcntl(socket.descriptor, F_GETFL) | O_NONBLOCK);
-  return run_participant(*self, socket.descriptor,
+  std::vector<doctor::Socket> keep;
+  std::vector<int> sockets;
+  for (const net::ListeningSocket& one : opened) {
+    keep.emplace_back(one.descriptor);
+    sockets.push_back(one.descriptor);
+    fcntl(one.descriptor, F_SETFL, fcntl(one.descriptor, F_GETFL) | O_NONBLOCK);
+  }
+  return run_participant(*self, sockets,
                          {.arrival_timeout = options.arrival_timeout,
-                          .facts = doctor::local_facts(options.folder),
-                          .port = socket.port,
+                          .facts = doctor::local_facts(options.folder, own, *at),
+                          .port = opened.front().port,
                           .on_progress = options.on_progress});
 }
 

@@ -43,15 +43,9 @@ Result<Exported> export_checkpoint(const std::string& path, const std::string& o
   if (checkpoint->model.size() != workload->whole_layout()->size())
     return malformed(fmt::format("{}: holds {} values, but the job's model has {}", path,
                                  checkpoint->model.size(), workload->whole_layout()->size()));
-  const std::string made = folder + "/exported." + model_extension(*job);
-  LH_TRY(workload->save(folder, checkpoint->model, "exported"));
-  if (!out.empty()) {
-    std::error_code code;
-    fs::copy_file(made, out, fs::copy_options::overwrite_existing, code);
-    if (code) return unavailable(fmt::format("{}: cannot be written: {}", out, code.message()));
-    fs::remove(made, code);
-  }
-  return Exported{out.empty() ? made : out, checkpoint->round, checkpoint->model.size()};
+  const std::string file = out.empty() ? folder + "/exported." + model_extension(*job) : out;
+  LH_TRY(workload->save(file, checkpoint->model));
+  return Exported{file, checkpoint->round, checkpoint->model.size()};
 }
 
 }  // namespace longhaul::run

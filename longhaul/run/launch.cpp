@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/checkpoint.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/json.h"
 #include "longhaul/run/job/parts.h"
@@ -24,6 +25,8 @@
 
 namespace longhaul::run {
 namespace {
+
+constexpr std::chrono::seconds kAfterNodes{5};  // added to [net] stop_within_s
 
 // What each `longhaul site` is told beside which node it is.
 // `force`: as long as it is true, a node replaces the earlier run in its folder. Without it a node
@@ -44,10 +47,13 @@ NodeCommand command_of(const LaunchOptions& options, const Members& members, con
 
 bool has_checkpoint(const LaunchOptions& options, const Members& members) {
   return std::any_of(members.begin(), members.end(), [&](const Member& member) {
-    std::error_code code;
-    const std::string path = node_folder(options.folder, member) + "/checkpoints";
-    return std::filesystem::directory_iterator(path, code) != std::filesystem::directory_iterator();
+    return Checkpoints(node_folder(options.folder, member) + "/checkpoints").any();
   });
+}
+
+std::string being_written(const std::string& folder, const Member& member) {
+  const auto status = read_status(node_folder(folder, member));
+  return status && status->state == "writing" ? status->waits_for : "";
 }
 
 // The nodes' folders that hold the run's models; "": none.
@@ -316,6 +322,7 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
     if (!over) return over.error();
     if (*over) return LaunchResult{**over, exit_code(**over)};
   }
+  const InterruptGuard guard;  // until all is written
   LH_TRY(fits_frames(job, options.lab));
   if (options.lab) LH_TRY(Lab::possible(job));
   if (const std::string last = last_failure(lab_file(options)); options.line && !last.empty())
@@ -336,24 +343,32 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   Restarts restarts(members.size(), options.max_restarts,
                     lets_return ? Restarts::Mode::alone : Restarts::Mode::together);
   Faults faults(job, options, children, nodes, restarts);
-  const RestartPlan plan{nodes, restarts, [&] { return has_checkpoint(options, members); },
-                         [&](const std::string& text) {
-                           if (options.line) options.line("launch", true, text);
-                         },
-                         [&] { return faults.look(); }};
-  const bool ended = wait_for_nodes(children, lab->get(), &plan);
+  const auto note = [&](const std::string& text) {
+    if (options.line) options.line("launch", true, text);
+  };
+  const auto look = [&] {
+    if (const auto made = folder->restore(); made && *made)
+      note(folder->path() + ": the run's folder was removed, and is made again");
+    return faults.look();
+  };
+  const RestartPlan plan{nodes, restarts, [&] { return has_checkpoint(options, members); }, note,
+                         look};
+  const auto writes = [&](std::size_t i) { return being_written(options.folder, members[i]); };
+  const EndPatience patience{kAfterNodes + from_seconds(job.net.stop_within_s), writes, note};
+  const bool ended = wait_for_nodes(children, lab->get(), &plan, patience);
+  (void)folder->restore();
   ModelsOf models;
   Summary summary = merge(job, members, children, folder->path(), ended, models);
   if (*lab) add_lab(summary, **lab);
-  LH_TRY(merge_metrics(members, folder->path()));
-  LH_TRY(copy_models(job, models, folder->path(), summary.time_to_target_s.has_value(),
-                     summary.model_is_best));
+  LH_TRY(kept_at_the_end(merge_metrics(members, folder->path())));
+  LH_TRY(kept_at_the_end(copy_models(job, models, folder->path(),
+                                     summary.time_to_target_s.has_value(), summary.model_is_best)));
   // A resume that the nodes refuse is not the end of the run: its summary stays.
   const bool refused = options.existing == ExistingFolder::resume &&
                        std::ranges::any_of(children.ends(), [](const ChildExit& end) {
                          return end.signal == 0 && end.code == 2;
                        });
-  if (!refused) LH_TRY(write_summary(folder->path(), summary));
+  if (!refused) LH_TRY(kept_at_the_end(write_summary(folder->path(), summary)));
   // A node that could not be started again is one that is lost: the others have gone on.
   std::vector<ChildExit> ends;
   for (std::size_t i = 0; i < children.size(); ++i)

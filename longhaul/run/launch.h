@@ -30,8 +30,8 @@ struct LaunchOptions {
 // the first worker that finished. A node that fails at once (a bad job, an internal error) ends
 // all. One that is killed, or loses the others, is started again and rejoins if the strategy lets
 // it; otherwise the others continue or end as the strategy declares, and if all have ended so, all
-// are started again and resume. Ctrl-C ends all; the second kills. Summary::failure names the
-// failed nodes, one a line. Resuming a finished run returns its summary.
+// are started again and resume. A signal to stop ends all, see EndPatience. Summary::failure names
+// the failed nodes, one a line. Resuming a finished run returns its summary.
 struct LaunchResult {
   Summary summary;
   int exit_code = 0;

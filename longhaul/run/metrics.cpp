@@ -1,16 +1,13 @@
 #include "longhaul/run/metrics.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "longhaul/run/atomic_file.h"
+#include "longhaul/run/job/json.h"
 
 namespace longhaul::run {
 namespace {
@@ -18,8 +15,6 @@ namespace {
 std::string number(double value) {  // JSON has neither NaN nor infinity
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
-
-constexpr std::size_t kBlock = 64 << 10;  // so much is written at once
 
 }  // namespace
 
@@ -52,52 +47,27 @@ std::uint64_t whole_lines(const std::string& path) {
   return whole;
 }
 
-MetricsFile::Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
-Result<MetricsFile> MetricsFile::open(const std::string& path, std::uint64_t keep) {
-  const int flags = O_WRONLY | O_CLOEXEC | (keep > 0 ? 0 : O_CREAT | O_TRUNC);
-  Descriptor file(::open(path.c_str(), flags, 0644));
-  if (file.number() < 0) return io_failed(path, "opening it for writing");
-  std::error_code code;
-  const auto size = std::filesystem::file_size(path, code);
-  if (code || size < keep)
-    return malformed(
-        fmt::format("{}: shorter than its checkpoint says; start again with --force", path));
-  if (::ftruncate(file.number(), off_t(keep)) != 0 || ::lseek(file.number(), 0, SEEK_END) < 0)
-    return io_failed(path, "truncating it");
-  return MetricsFile(path, std::move(file), keep);
-}
-
-void MetricsFile::write(const MetricsEvent& event) {
-  const std::string line = to_json_line(event);
-  if (pending_.size() >= kBlock) (void)flush();
-  if (pending_.size() + line.size() > kMostPending) {
-    ++dropped_;
-  } else {
-    pending_ += line;
+ResumedMetrics resumed_metrics(const std::string& path, std::uint64_t keep) {
+  ResumedMetrics resumed;
+  Round first_cut = Round(-1);
+  std::vector<nlohmann::json> kept;
+  std::ifstream in(path, std::ios::binary);
+  std::uint64_t at = 0;
+  for (std::string line; std::getline(in, line); at += line.size() + 1) {
+    auto event = parse_json(line);
+    if (!event.is_object() || !event.contains("round")) continue;  // torn
+    const Round round = event["round"];
+    if (at >= keep) {
+      first_cut = std::min(first_cut, round);
+      continue;
+    }
+    resumed.void_from = std::max(resumed.void_from, round + 1);
+    kept.push_back(std::move(event));
   }
-}
-
-Status MetricsFile::flush() {
-  std::size_t done = 0;
-  while (done < pending_.size()) {
-    const ssize_t wrote = ::write(file_.number(), pending_.data() + done, pending_.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) break;
-    done += std::size_t(wrote);
-  }
-  const Status flushed = done == pending_.size() ? Status(Ok{}) : io_failed(path_, "writing it");
-  pending_.erase(0, done);
-  written_ += done;
-  return flushed;
-}
-
-Status MetricsFile::sync() {
-  LH_TRY(flush());
-  if (::fsync(file_.number()) != 0) return io_failed(path_, "forcing it to disk");
-  return Ok{};
+  resumed.void_from = std::min(resumed.void_from, first_cut);
+  std::erase_if(kept, [&](const auto& event) { return Round(event["round"]) < resumed.void_from; });
+  resumed.kept_on = std::move(kept);
+  return resumed;
 }
 
 }  // namespace longhaul::run

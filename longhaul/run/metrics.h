@@ -7,6 +7,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "longhaul/base/archive.h"
 #include "longhaul/base/result.h"
@@ -45,48 +48,11 @@ inline double exact_seconds(Time t) { return double(t.count()) / 1e9; }
 // Bytes of a file up to the end of its last whole line; 0 if it cannot be read.
 std::uint64_t whole_lines(const std::string& path);
 
-// Lines that cannot be written, as on a full disk, wait in memory, at most kMostPending bytes of
-// them; flush() and sync() try again. One thread calls it.
-class MetricsFile {
- public:
-  static constexpr std::size_t kMostPending = 16u << 20;
-
-  // Keeps the first `keep` bytes of an existing file and appends. A file shorter than that is an
-  // Error.
-  static Result<MetricsFile> open(const std::string& path, std::uint64_t keep);
-
-  MetricsFile(MetricsFile&&) = default;
-  ~MetricsFile() { (void)flush(); }
-
-  void write(const MetricsEvent&);
-  // Ok: everything written so far can be read by others. The file may end with a part of a line
-  // otherwise.
-  Status flush();
-  // Ok: everything written so far is on disk.
-  Status sync();
-  std::uint64_t bytes() const { return written_ + pending_.size(); }
-  std::uint64_t written() const { return written_; }  // of them can be read by others
-  std::uint64_t dropped() const { return dropped_; }  // events, as too many waited
-  const std::string& path() const { return path_; }
-
- private:
-  class Descriptor {  // closes itself
-   public:
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-    ~Descriptor();
-    int number() const { return number_; }
-
-   private:
-    int number_;
-  };
-  MetricsFile(std::string path, Descriptor file, std::uint64_t written)
-      : path_(std::move(path)), file_(std::move(file)), written_(written) {}
-
-  std::string path_;
-  Descriptor file_;
-  std::string pending_;
-  std::uint64_t written_ = 0, dropped_ = 0;
+// A resume keeps the first bytes of the file and cuts the others.
+struct ResumedMetrics {
+  Round void_from = 0;                  // all lines that it cuts are of this round or later ones
+  std::vector<nlohmann::json> kept_on;  // the kept lines of this round or later ones
 };
+ResumedMetrics resumed_metrics(const std::string& path, std::uint64_t keep);
 
 }  // namespace longhaul::run

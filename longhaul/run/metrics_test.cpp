@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "longhaul/run/appended_file.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/testing/scratch.h"
 
@@ -70,12 +71,12 @@ TEST(Metrics, GoesOnWhereTheCheckpointWas) {
   const run::testing::Scratch scratch;
   const std::string path = scratch.file("metrics.jsonl");
   const std::pair<std::string_view, double> values[] = {{"value", 1}};
-  auto write = [&](MetricsFile& file, Round round) {
-    file.write({Time{0}, "a", 0, round, "x", values});
+  auto write = [&](AppendedFile& file, Round round) {
+    file.append(to_json_line({Time{0}, "a", 0, round, "x", values}));
   };
   std::uint64_t checkpoint = 0;
   {
-    auto file = MetricsFile::open(path, 0);
+    auto file = AppendedFile::open(path, 0);
     ASSERT_TRUE(file);
     write(*file, 1);
     ASSERT_TRUE(file->sync());
@@ -84,7 +85,7 @@ TEST(Metrics, GoesOnWhereTheCheckpointWas) {
     ASSERT_TRUE(file->sync());
   }
   {
-    auto file = MetricsFile::open(path, checkpoint);
+    auto file = AppendedFile::open(path, checkpoint);
     ASSERT_TRUE(file);
     write(*file, 3);
     ASSERT_TRUE(file->sync());
@@ -92,9 +93,9 @@ TEST(Metrics, GoesOnWhereTheCheckpointWas) {
   }
   EXPECT_THAT(text_of(path), HasSubstr("\"round\":3"));
   EXPECT_THAT(text_of(path), ::testing::Not(HasSubstr("\"round\":2")));
-  auto shorter = MetricsFile::open(path, 10 * checkpoint);
+  auto shorter = AppendedFile::open(path, 10 * checkpoint);
   ASSERT_FALSE(shorter);
-  EXPECT_THAT(shorter.error().what, HasSubstr("--force"));
+  EXPECT_THAT(shorter.error().what, HasSubstr(path + ": shorter than"));
 }
 
 // A limit on the size of files stands for a full disk: both are errors of write().
@@ -103,12 +104,12 @@ TEST(Metrics, LinesThatCannotBeWrittenWaitAndNoneIsLostOrTorn) {
   const std::string path = scratch.file("metrics.jsonl"), other = scratch.file("other");
   const std::pair<std::string_view, double> values[] = {{"value", 1}};
   std::string expected;
-  auto file = MetricsFile::open(path, 0);
+  auto file = AppendedFile::open(path, 0);
   ASSERT_TRUE(file);
   const auto write = [&](Round round) {
     const MetricsEvent event{Time{0}, "a", 0, round, "x", values};
     expected += to_json_line(event);
-    file->write(event);
+    file->append(to_json_line(event));
   };
   write(1);
   ASSERT_TRUE(file->flush());
@@ -139,7 +140,7 @@ TEST(Metrics, LinesThatCannotBeWrittenWaitAndNoneIsLostOrTorn) {
 TEST(MetricsNightly, OfTooManyLinesThatWaitTheNewestAreDroppedWholeAndCounted) {
   const run::testing::Scratch scratch;
   const std::string path = scratch.file("metrics.jsonl"), site(1u << 20, 'a');
-  auto file = MetricsFile::open(path, 0);
+  auto file = AppendedFile::open(path, 0);
   ASSERT_TRUE(file);
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
@@ -147,10 +148,11 @@ TEST(MetricsNightly, OfTooManyLinesThatWaitTheNewestAreDroppedWholeAndCounted) {
   rlimit full = before;
   full.rlim_cur = 10;
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
-  for (Round round = 0; round < 20; ++round) file->write({Time{0}, site, 0, round, "x", {}});
+  for (Round round = 0; round < 20; ++round)
+    file->append(to_json_line({Time{0}, site, 0, round, "x", {}}));
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(file->dropped(), 5u);
-  EXPECT_LE(file->bytes(), MetricsFile::kMostPending + 10);
+  EXPECT_LE(file->bytes(), AppendedFile::kMostPending + 10);
   ASSERT_TRUE(file->sync());
   EXPECT_EQ(whole_lines(path), file->bytes());
   EXPECT_THAT(text_of(path), HasSubstr("\"round\":14,"));

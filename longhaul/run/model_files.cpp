@@ -33,11 +33,36 @@ Workload::NodeScore ModelFiles::keeping_best(Workload::NodeScore score) {
   };
 }
 
+std::string ModelFiles::file(std::string_view name) const {
+  return fmt::format("{}/{}.{}", folder_, name, model_extension(job_));
+}
+
 void ModelFiles::save_best(std::span<const float> model) {
-  const Status saved = workload_.save(folder_, model, "best");
+  const std::lock_guard one(saving_);
+  const Status saved = workload_.save(file("best"), model);
   has_best_ = bool(saved);
   const std::lock_guard lock(mutex_);
   newest_ = saved;
+  tried_ = Clock::now();
+  unwritten_ =
+      saved ? nullptr : std::make_shared<const std::vector<float>>(model.begin(), model.end());
+}
+
+// Unless a better one has been written meanwhile.
+void ModelFiles::save_best_again() {
+  const std::lock_guard one(saving_);
+  Snapshot model;
+  {
+    const std::lock_guard lock(mutex_);
+    model = unwritten_;
+  }
+  if (!model) return;
+  const Status saved = workload_.save(file("best"), *model);
+  has_best_ = bool(saved);
+  const std::lock_guard lock(mutex_);
+  newest_ = saved;
+  tried_ = Clock::now();
+  if (saved) unwritten_.reset();
 }
 
 // A server's reports get no score, nor those that the senior worker leaves out.
@@ -60,28 +85,30 @@ void ModelFiles::summed(Round round, const Evaluation& evaluation) {
 
 bool ModelFiles::has_best() const {
   if (writing_.valid()) writing_.wait();
-  const std::string file = fmt::format("{}/best.{}", folder_, model_extension(job_));
-  return has_best_ && !folder_.empty() && std::filesystem::exists(file);
+  return has_best_ && !folder_.empty() && std::filesystem::exists(file("best"));
 }
 
-std::optional<Status> ModelFiles::kept_best() {
+std::optional<Status> ModelFiles::look() {
   const std::lock_guard lock(mutex_);
+  const bool idle = !writing_.valid() || writing_.wait_for(kAgain * 0) == std::future_status::ready;
+  if (unwritten_ && idle && Clock::now() > tried_ + kAgain)
+    writing_ = std::async(std::launch::async, [this] { save_best_again(); });
   return std::exchange(newest_, std::nullopt);
 }
 
-Status ModelFiles::end(std::span<const float> params, bool reached_target) const {
+Status ModelFiles::end(std::span<const float> params, bool reached_target) {
   if (folder_.empty() || workload_.phantom()) return Ok{};
   return kept_at_the_end(write_last(params, reached_target));
 }
 
-Status ModelFiles::write_last(std::span<const float> params, bool reached_target) const {
+Status ModelFiles::write_last(std::span<const float> params, bool reached_target) {
   if (const std::string meaning = data_json(workload_.data()); !meaning.empty())
     LH_TRY(write_atomically(folder_ + "/data.json", meaning));
-  LH_TRY(workload_.save(folder_, params, "last"));
-  const std::string extension = model_extension(job_);
-  std::string result = fmt::format("{}/best.{}", folder_, extension);
-  if (!reached_target || !has_best()) result = fmt::format("{}/last.{}", folder_, extension);
-  return copy_into_place(result, fmt::format("{}/model.{}", folder_, extension));
+  LH_TRY(workload_.save(file("last"), params));
+  if (writing_.valid()) writing_.wait();
+  save_best_again();
+  if (unwritten_) return *newest_;
+  return copy_into_place(file(reached_target && has_best() ? "best" : "last"), file("model"));
 }
 
 Status copy_into_place(const std::string& from, const std::string& to) {

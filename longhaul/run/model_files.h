@@ -6,6 +6,7 @@
 // Of own learners: best.f32 ... A run may go on for some rounds after it has reached its target, so
 // the last model can be worse than the one that reached it.
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <map>
 #include <mutex>
@@ -28,7 +29,7 @@ class ModelFiles {
 
   // Scores, and writes best.pt when the score is better than all before. The result is called by
   // one thread at a time; it refers to this. A model that cannot be written is no Error of its
-  // score: see kept_best().
+  // score: see look().
   Workload::NodeScore keeping_best(Workload::NodeScore);
   // Where sites have tests of their own: the model of a report, and its score, which comes later.
   // Another thread writes best.pt.
@@ -37,19 +38,23 @@ class ModelFiles {
   // The best score of earlier sessions; before the first call of the scorer.
   void resume(const std::optional<BestScore>& best) { best_ = best; }
   // What came of writing the newest best model; nothing if none was written since the last call.
-  // Any thread.
-  std::optional<Status> kept_best();
+  // Call it now and then: it lets another thread try again what failed. One thread.
+  std::optional<Status> look();
   // best.pt is there, and the best model: it was written, or is of an earlier session. Not before
   // the scorer is done.
   bool has_best() const;
   // The session has ended; writes last.pt and model.pt.
-  Status end(std::span<const float> params, bool reached_target) const;
+  Status end(std::span<const float> params, bool reached_target);
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::size_t kMostReported = 4;
+  static constexpr std::chrono::seconds kAgain{2};
 
-  Status write_last(std::span<const float> params, bool reached_target) const;
+  std::string file(std::string_view name) const;
+  Status write_last(std::span<const float> params, bool reached_target);
   void save_best(std::span<const float> model);
+  void save_best_again();
 
   const Job& job_;
   const Workload& workload_;
@@ -57,8 +62,11 @@ class ModelFiles {
   std::optional<BestScore> best_;
   std::atomic<bool> has_best_ = true;
   std::map<Round, Snapshot> reported_;  // without a score: the newest kMostReported
-  std::mutex mutex_;                    // of newest_
+  std::mutex saving_;                   // best.pt is being written
+  std::mutex mutex_;                    // of those that follow
   std::optional<Status> newest_;
+  Snapshot unwritten_;  // the best model, as long as it is not in best.pt
+  Clock::time_point tried_{};
   std::future<void> writing_;  // last: it uses the others
 };
 

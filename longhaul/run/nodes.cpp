@@ -46,22 +46,23 @@ std::string node_folder(const std::string& run, const Member& member) {
 namespace {
 
 // "host:port" of a site, for its node of that number.
-Result<std::string> of_node(const std::string& where, const std::string& text, std::uint32_t node) {
+Result<net::Address> of_node(const std::string& where, const std::string& text,
+                             std::uint32_t node) {
   auto address = net::parse_address(text);
   if (!address) return invalid(where + ": " + address.error().what);
   const std::uint32_t port = address->port + node;
   if (port > 65535)
     return invalid(fmt::format("{}: node {} would need port {}", where, node, port));
   address->port = std::uint16_t(port);
-  return net::to_string(*address);
+  return address;
 }
 
 }  // namespace
 
-Result<std::optional<std::string>> bind_of(const Job& job, Rank rank) {
+Result<std::optional<net::Address>> bind_of(const Job& job, Rank rank) {
   const Member member = job.members().at(rank);
   const SiteTable& site = job.sites[SiteIndex(job.sites).at(member.site)];
-  if (site.bind.empty()) return std::optional<std::string>{};
+  if (site.bind.empty()) return std::optional<net::Address>{};
   auto address = of_node(fmt::format("{}: [site.{}] bind", job.file, site.name), site.bind,
                          member.rank_in_site);
   if (!address) return address.error();
@@ -84,7 +85,7 @@ Result<std::vector<std::string>> addresses_of(const Job& job) {
                      "--addresses");
     auto address = of_node(where, site.address, member.rank_in_site);
     if (!address) return address.error();
-    addresses.push_back(*std::move(address));
+    addresses.push_back(net::to_string(*address));
   }
   return addresses;
 }

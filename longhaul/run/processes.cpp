@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kEndPatience = 10s;  // between asking processes to end and killing them
+constexpr auto kQuickEnd = 2s;  // a note names longer ones
 
 }  // namespace
 
@@ -135,11 +135,54 @@ Result<bool> restart_due(ChildProcesses& children, const RestartPlan& plan, bool
   return waits;
 }
 
+// Between asking processes to end and their end.
+class Ending {
+ public:
+  Ending(ChildProcesses& children, const EndPatience& patience)
+      : children_(children), patience_(patience) {
+    children_.signal(SIGTERM);
+    children_.signal(SIGCONT);  // one that is stopped cannot end
+  }
+  void look() {
+    std::string at_work, late;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      if (children_.end(i)) continue;
+      late += (late.empty() ? "" : ", ") + children_.name(i);
+      if (const std::string what = patience_.writes ? patience_.writes(i) : ""; !what.empty())
+        at_work += fmt::format("{}{}: {}", at_work.empty() ? "" : ", ", children_.name(i), what);
+    }
+    const auto now = Clock::now();
+    if (!at_work.empty()) idle_since_ = now;
+    if (!at_work.empty() && !told_ && now > begun_ + kQuickEnd)
+      note(fmt::format("stops, and waits for what is being written ({}); Ctrl-C ends all at once",
+                       at_work));
+    if (now <= idle_since_ + patience_.within) return;
+    if (!killed_)
+      note(fmt::format("{}: not ended within {:g} s, and killed", late, patience_.within.count()));
+    killed_ = true;
+    children_.signal(SIGKILL);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void note(const std::string& text) {
+    told_ = true;
+    if (patience_.note) patience_.note(text);
+  }
+
+  ChildProcesses& children_;
+  const EndPatience& patience_;
+  const Clock::time_point begun_ = Clock::now();
+  Clock::time_point idle_since_ = begun_;
+  bool told_ = false, killed_ = false;
+};
+
 }  // namespace
 
-bool wait_for_nodes(ChildProcesses& children, Lab* lab, const RestartPlan* plan) {
-  using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> asked;
+bool wait_for_nodes(ChildProcesses& children, Lab* lab, const RestartPlan* plan,
+                    const EndPatience& patience) {
+  std::optional<Ending> ending;
+  CheckpointRequests checkpoints;
   const InterruptGuard guard;
   bool waits = false;
   while (!children.all_ended() || waits) {
@@ -149,19 +192,16 @@ bool wait_for_nodes(ChildProcesses& children, Lab* lab, const RestartPlan* plan)
       end |=
           children.end(i) && ends_all(*children.end(i)) && !(plan && plan->restarts.count(i) > 0);
     waits = false;
-    if (plan && !end && !asked) {
+    if (plan && !end && !ending) {
       const auto more = restart_due(children, *plan, end);
       waits = more && *more;
       end |= !more;
     }
-    if (end && !asked) {
-      asked = Clock::now();
-      children.signal(SIGTERM);
-      children.signal(SIGCONT);  // one that is stopped cannot end
-    }
-    if (asked && Clock::now() > *asked + kEndPatience) children.signal(SIGKILL);
+    if (checkpoints.take()) children.signal(SIGUSR1);
+    if (end && !ending) ending.emplace(children, patience);
+    if (ending) ending->look();
   }
-  return asked.has_value();
+  return ending.has_value();
 }
 
 }  // namespace longhaul::run

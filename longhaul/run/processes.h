@@ -1,6 +1,7 @@
 #pragma once
 // All nodes of a job as processes of this machine, over loopback or an emulated WAN: what
 // `longhaul launch` and `longhaul perf` have in common.
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -101,11 +102,21 @@ struct RestartPlan {
   std::function<Result<bool>()> each_turn = {};
 };
 
-// Waits until all have ended. Ends them after Ctrl-C, when a node without which the others cannot
-// continue has ended, when the remaining ones are stopped, or when the emulated WAN has ended;
-// kills those that do not end. True: it has asked them to end. `plan`: starts those again that die;
-// null: does not.
-bool wait_for_nodes(ChildProcesses&, Lab* lab, const RestartPlan* plan = nullptr);
+// How long processes that were asked to end may take before they are killed. One whose disk is at
+// work is not killed.
+struct EndPatience {
+  std::chrono::duration<double> within = std::chrono::seconds(10);
+  // Names the file that the living node writes now, "checkpoint 3"; "": none.
+  std::function<std::string(std::size_t node)> writes = {};
+  std::function<void(const std::string& text)> note = {};  // for the user, one line
+};
+
+// Waits until all have ended. Ends them after a stop signal, when a node without which the others
+// cannot continue has ended, when the remaining ones are stopped, or when the emulated WAN has
+// ended; kills those that do not end. Passes SIGUSR1 on. True: it has asked them to end.
+// `plan`: starts those again that die; null: does not.
+bool wait_for_nodes(ChildProcesses&, Lab* lab, const RestartPlan* plan = nullptr,
+                    const EndPatience& patience = {});
 
 // Whether such an end of one node ends all: it could not start, or has a bug.
 bool ends_all(const ChildExit&);

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "longhaul/run/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
@@ -60,6 +65,49 @@ TEST(Restarts, WhereAllHaveResumedTheFirstToEndWaitsForTheOthers) {
   ASSERT_EQ(restarts.look(all, true, begin + 1s).nodes, (Nodes{0, 1}));
   EXPECT_FALSE(restarts.look({finished, std::nullopt}, true, begin + 1h).give_up)
       << "the other may be scoring its model";
+}
+
+// Two nodes: the first fails as soon as the second ignores TERM, which then ends when `writes` has
+// been asked often.
+ChildExit end_of_one_that_ignores_term(bool writes) {
+  const testing::Scratch scratch;
+  const std::string ready = scratch.file("ready"), written = scratch.file("written");
+  const auto await = [](const std::string& file) {
+    while (!std::filesystem::exists(file)) std::this_thread::sleep_for(5ms);
+  };
+  ChildProcesses children([](const std::string&, bool, std::string_view) {});
+  EXPECT_TRUE(children.start({.name = "a", .command = {}, .instead = [&] {
+                                await(ready);
+                                return 2;
+                              }}));
+  EXPECT_TRUE(children.start({.name = "b", .command = {}, .instead = [&] {
+                                (void)std::signal(SIGTERM, SIG_IGN);
+                                std::ofstream(ready) << "x";
+                                await(written);
+                                return 0;
+                              }}));
+  int asked = 0;
+  std::string said;
+  const EndPatience patience{0s,
+                             [&](std::size_t node) -> std::string {
+                               if (!writes || node != 1) return "";
+                               if (++asked == 3) std::ofstream(written) << "x";
+                               return "checkpoint 3";
+                             },
+                             [&](const std::string& text) { said = text; }};
+  EXPECT_TRUE(wait_for_nodes(children, nullptr, nullptr, patience));
+  EXPECT_EQ(said.find("b: not ended within 0 s, and killed") == 0, !writes) << said;
+  return *children.end(1);
+}
+
+TEST(WaitForNodes, WhatWritesIsNotKilled) {
+  const ChildExit end = end_of_one_that_ignores_term(/*writes=*/true);
+  EXPECT_EQ(end.signal, 0);
+  EXPECT_EQ(end.code, 0);
+}
+
+TEST(WaitForNodes, WhatDoesNotEndIsKilled) {
+  EXPECT_EQ(end_of_one_that_ignores_term(/*writes=*/false).signal, SIGKILL);
 }
 
 }  // namespace

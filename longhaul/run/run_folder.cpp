@@ -25,7 +25,7 @@ constexpr const char* kOurFiles[] = {
     "checkpoints",      "recordings",    "lab.json",     "lab.json.router", "index.sqlite",
     "index.sqlite-wal", "tensorboard",   "api.json",     "best.pt",         "last.pt",
     "best.f32",         "last.f32",      "model.f32",    "data.json",       "samples.bin",
-    "facts.bin",        "job.toml"};
+    "facts.bin",        "votes.bin",     "job.toml"};
 constexpr const char* kLock = "lock";
 // What a run writes is for its user and group; a stricter umask stays.
 constexpr mode_t kOthersMask = 0027;
@@ -70,14 +70,18 @@ void remove_ours(const std::string& path) {
 // process id and host.
 class RunFolder::Lock {
  public:
-  explicit Lock(const std::string& folder)
-      : file_(::open((folder + "/" + kLock).c_str(), O_RDWR | O_CLOEXEC | O_CREAT, 0644)) {}
+  explicit Lock(const std::string& folder) : file_(open(folder)) {}
   ~Lock() {
     if (file_ >= 0) ::close(file_);
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
+  // The file in the folder that was made again; lets the old one go.
+  void open_again(const std::string& folder) {
+    if (file_ >= 0) ::close(file_);
+    file_ = open(folder);
+  }
   // Some network file systems have no locks: then there is none.
   bool take() {
     if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0) return true;
@@ -105,7 +109,10 @@ class RunFolder::Lock {
   }
 
  private:
-  const int file_;
+  static int open(const std::string& folder) {
+    return ::open((folder + "/" + kLock).c_str(), O_RDWR | O_CLOEXEC | O_CREAT, 0644);
+  }
+  int file_;
 };
 
 Result<Job> job_of_run(const std::string& folder) {
@@ -159,11 +166,25 @@ Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFold
   if (!lock->take()) return Lock::in_use(path, lock->owner());
   lock->sign();
   remove_temporaries(path);
-  RunFolder folder(std::move(path), is_new, std::move(lock));
+  RunFolder folder(std::move(path), to_toml(job), is_new, std::move(lock));
   if (existing != ExistingFolder::resume) remove_ours(folder.path());
   // Of a resumed run, too: [stop], [report] and local keys may have changed.
-  LH_TRY(write_atomically(folder.file("job.toml"), to_toml(job)));
+  LH_TRY(write_atomically(folder.file("job.toml"), folder.job_));
   return folder;
+}
+
+Result<bool> RunFolder::restore() const {
+  std::error_code code;
+  if (fs::exists(file("job.toml"), code)) return false;
+  fs::create_directories(path_, code);
+  if (code)
+    return Error{Error::Kind::io,
+                 fmt::format("{}: cannot be made again: {}", path_, code.message())};
+  lock_->open_again(path_);
+  if (!lock_->take()) return Lock::in_use(path_, lock_->owner());
+  lock_->sign();
+  LH_TRY(write_atomically(file("job.toml"), job_));
+  return true;
 }
 
 void RunFolder::discard() const {

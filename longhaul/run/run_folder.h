@@ -34,16 +34,21 @@ class RunFolder {
   // with all that the session wrote. Call it when nothing writes there any more.
   void discard() const;
 
+  // Makes the folder, its lock and its job.toml again if they were removed, and says so: true. An
+  // Error: that fails; or another process has locked a folder of this name since.
+  Result<bool> restore() const;
+
   const std::string& path() const { return path_; }
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
   std::string checkpoints() const { return file("checkpoints"); }
 
  private:
   class Lock;
-  RunFolder(std::string path, bool is_new, std::shared_ptr<Lock> lock)
-      : path_(std::move(path)), is_new_(is_new), lock_(std::move(lock)) {}
+  RunFolder(std::string path, std::string job, bool is_new, std::shared_ptr<Lock> lock)
+      : path_(std::move(path)), job_(std::move(job)), is_new_(is_new), lock_(std::move(lock)) {}
   std::string path_;
-  bool is_new_;  // nothing was in it
+  std::string job_;  // job.toml
+  bool is_new_;      // nothing was in it
   std::shared_ptr<Lock> lock_;
 };
 

@@ -1,13 +1,16 @@
 #include "longhaul/run/run_log.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "longhaul/core/stop_rule.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/status_file.h"
 
 namespace longhaul::run {
 
@@ -27,37 +30,72 @@ RunLog::RunLog(const Job& job, const Members& members, const RunFolder* folder,
 
 Status RunLog::open(std::uint64_t keep) {
   if (!folder_) return Ok{};
-  auto metrics = MetricsFile::open(folder_->file("metrics.jsonl"), keep);
+  const std::string file = folder_->file("metrics.jsonl");
+  std::error_code code;
+  if (const auto size = std::filesystem::file_size(file, code); keep > 0 && (code || size < keep)) {
+    keep = code ? 0 : whole_lines(file);
+    note(file + ": shorter than the checkpoint says; these lines are lost");
+  }
+  if (job_.report.tensorboard) LH_TRY(open_tensorboard(file, keep));
+  auto metrics = AppendedFile::open(file, keep);
   if (!metrics) return metrics.error();
   metrics_.emplace(std::move(*metrics));
   *written_ = metrics_->written();
   if (!is_virtual_) samples_.emplace(folder_->file("samples.bin"), totals_.samples);
   if (samples_) wrote("samples.bin", samples_->flush());
-  if (!job_.report.tensorboard) return Ok{};
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  auto tensorboard = TensorBoardFile::open(folder_->file("tensorboard"),
-                                           std::chrono::duration<double>(now).count());
-  if (!tensorboard) return tensorboard.error();
-  tensorboard_ = std::move(*tensorboard);
   return Ok{};
+}
+
+// A resumed run makes events from some round on void in the older files. It writes those that
+// metrics.jsonl keeps once more.
+Status RunLog::open_tensorboard(const std::string& metrics, std::uint64_t keep) {
+  const std::string folder = folder_->file("tensorboard");
+  std::error_code none;
+  const bool goes_on = std::filesystem::exists(folder, none);
+  const ResumedMetrics resumed = goes_on ? resumed_metrics(metrics, keep) : ResumedMetrics{};
+  auto file = TensorBoardFile::open(folder, unix_time(),
+                                    goes_on ? std::optional(resumed.void_from) : std::nullopt);
+  if (!file) return file.error();
+  tensorboard_.emplace(std::move(*file));
+  for (const nlohmann::json& line : resumed.kept_on) {
+    std::vector<std::pair<std::string_view, double>> values;
+    for (const auto& [name, value] : line["values"].items())
+      if (value.is_number()) values.emplace_back(name, value);
+    draw({from_seconds(line["time_s"]), line["site"].get_ref<const std::string&>(), line["rank"],
+          line["round"], line["kind"].get_ref<const std::string&>(), values});
+  }
+  return Ok{};
+}
+
+void RunLog::draw(const MetricsEvent& event) {
+  const Member& member = members_[event.rank];
+  const bool has_next =
+      event.rank + 1 < members_.size() && members_[event.rank + 1].site == member.site;
+  tensorboard_->write(event, member.rank_in_site > 0 || has_next, member.rank_in_site);
 }
 
 void RunLog::write(Time at, Rank rank, Round round, std::string_view kind,
                    std::span<const std::pair<std::string_view, double>> values) {
-  const Member& member = members_[rank];
   const std::uint64_t stands_for = thinning_.next(rank, kind);
   if (stands_for == 0) return flush_when_due();
-  const MetricsEvent event{at, member.site, rank, round, kind, values, stands_for};
-  if (metrics_) metrics_->write(event);
-  if (tensorboard_) {
-    const bool has_next = rank + 1 < members_.size() && members_[rank + 1].site == member.site;
-    tensorboard_->write(event, member.rank_in_site > 0 || has_next, member.rank_in_site);
-  }
+  const MetricsEvent event{at, members_[rank].site, rank, round, kind, values, stands_for};
+  if (metrics_) metrics_->append(to_json_line(event));
+  if (tensorboard_) draw(event);
   flush_when_due();
 }
 
+void RunLog::restore_folder() {
+  if (!folder_) return;
+  const auto made = folder_->restore();
+  wrote(folder_->path(), made ? Status(Ok{}) : made.error());
+  if (!made || !*made) return;
+  restored_ = true;
+  note(folder_->path() + ": the run's folder was removed, and is made again, empty");
+}
+
+// TensorBoard's events after the metrics: then metrics.jsonl has them all.
 Status RunLog::flush() {
-  if (tensorboard_) tensorboard_->flush();
+  restore_folder();
   if (samples_) wrote("samples.bin", samples_->flush());
   if (!metrics_) return Ok{};
   const Status flushed = metrics_->flush();
@@ -66,6 +104,7 @@ Status RunLog::flush() {
   if (const std::uint64_t all = metrics_->dropped(); flushed && all > dropped_)
     note(fmt::format("metrics.jsonl lacks {} events: too many waited to be written",
                      all - std::exchange(dropped_, all)));
+  if (tensorboard_ && flushed) wrote("tensorboard", tensorboard_->flush());
   return flushed;
 }
 
@@ -214,12 +253,9 @@ void RunLog::progress(Round rounds, Time now, std::uint64_t wan_bytes, const std
 
 Result<std::uint64_t> RunLog::sync() {
   if (!metrics_) return std::uint64_t{0};
-  if (const Status drawn = tensorboard_ ? tensorboard_->sync() : Ok{}; !drawn) {
-    note(drawn.error().what + "; TensorBoard gets no more, metrics.jsonl has all");
-    tensorboard_.reset();
-  }
   LH_TRY(flush());
   LH_TRY(metrics_->sync());
+  if (tensorboard_) wrote("tensorboard", tensorboard_->sync());
   return metrics_->bytes();
 }
 

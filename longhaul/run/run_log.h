@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "longhaul/base/archive.h"
 #include "longhaul/core/node.h"
 #include "longhaul/core/sample_ledger.h"
+#include "longhaul/run/appended_file.h"
 #include "longhaul/run/metrics.h"
 #include "longhaul/run/norm_watch.h"
 #include "longhaul/run/progress.h"
@@ -65,6 +67,10 @@ class RunLog {
   // which forces so much of it to disk. An Error as long as this log could not write so much; it
   // tries again once a second.
   std::pair<std::uint64_t, std::function<Status()>> sync_later();
+  // Makes the folder again if it was removed under the run; as flush() and a second do.
+  void restore_folder();
+  // The folder was made again since the last call: what it held is gone.
+  bool take_restored() { return std::exchange(restored_, false); }
   // Says what came of writing a file of the run's folder: that it fails once, and the end of it.
   void wrote(const std::string& file, const Status&);
 
@@ -101,6 +107,8 @@ class RunLog {
   bool reaches(const Evaluation&) const;
   void flush_when_due();
   Status flush();
+  Status open_tensorboard(const std::string& metrics, std::uint64_t keep);
+  void draw(const MetricsEvent&);
   void left_out(Round, double share);
 
   const Job& job_;
@@ -110,7 +118,7 @@ class RunLog {
   const bool predicts_bytes_;
   const bool is_virtual_;
   Progress progress_;
-  std::optional<MetricsFile> metrics_;
+  std::optional<AppendedFile> metrics_;
   // Of metrics.jsonl, for the functions of sync_later().
   const std::shared_ptr<std::atomic<std::uint64_t>> written_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
@@ -118,6 +126,7 @@ class RunLog {
   std::optional<TensorBoardFile> tensorboard_;
   std::set<std::string> failing_;  // files
   std::uint64_t dropped_ = 0;      // events, as was told
+  bool restored_ = false;
   Totals totals_;
   Thinning thinning_;
   const Clock::time_point begin_ = Clock::now();

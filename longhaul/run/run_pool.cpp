@@ -98,6 +98,7 @@ class Pool {
         ending = true;
         children_.signal(SIGINT);
       }
+      if (checkpoints_.take()) children_.signal(SIGUSR1);
     }
     return std::move(ends_);
   }
@@ -151,6 +152,7 @@ class Pool {
   const std::vector<PoolRun>& runs_;
   const PoolOptions& options_;
   std::vector<PoolEnd> ends_;
+  CheckpointRequests checkpoints_;
   PoolProgress progress_;
   ChildProcesses children_{[this](const std::string& name, bool is_error, std::string_view line) {
     on_line(name, is_error, line);

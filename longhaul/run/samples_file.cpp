@@ -112,7 +112,10 @@ void SamplesFile::append(Time at, Rank by, const Record& record) {
   if (records_ >= kMostRecords) (void)begin();
 }
 
-Status SamplesFile::flush() { return is_behind_ ? begin() : Status(Ok{}); }
+Status SamplesFile::flush() {
+  is_behind_ |= ::access(path_.c_str(), F_OK) != 0;  // it was removed
+  return is_behind_ ? begin() : Status(Ok{});
+}
 
 Result<std::optional<SampleLedger>> read_samples(const std::string& path) {
   if (!std::filesystem::exists(path)) return std::optional<SampleLedger>{};

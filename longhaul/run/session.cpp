@@ -67,7 +67,9 @@ Session::Session(const Job& job, Summary summary, Simulation& simulation, const 
 
 Status Session::resume() {
   auto newest = Checkpoints(folder_->checkpoints()).newest();
-  if (!newest) return newest.error();
+  if (!newest)
+    return malformed(newest.error().what +
+                     "; start again with --force, or in another folder (--out) to keep this one");
   if (!*newest) {
     log_.note(job_.job.name + ": no checkpoint yet; starts from the beginning");
     open_ = true;
@@ -95,14 +97,26 @@ Status Session::resume() {
 }
 
 // One that cannot be written leaves those of before: the run goes on.
-void Session::checkpoint() {
-  if (!folder_ || !simulation_.can_be_saved()) return;
+bool Session::checkpoint() {
+  if (!folder_ || !simulation_.can_be_saved()) return false;
   checkpointed_ = simulation_.rounds();
   Status written = write_checkpoint();
   if (!written)
     written = Error{written.error().kind, fmt::format("no checkpoint of round {}: {}",
                                                       checkpointed_, written.error().what)};
   log_.wrote("a checkpoint", written);
+  return bool(written);
+}
+
+void Session::checkpoint_if_asked() {
+  if (log_.take_restored()) (void)checkpoint();  // the older ones went with it
+  if (!requests_.take()) return;
+  if (checkpoint())
+    log_.note(fmt::format("checkpoint of round {}, as SIGUSR1 asks", checkpointed_));
+  else if (!folder_)
+    log_.note("no checkpoint, as SIGUSR1 asks: this run has no folder");
+  else if (!simulation_.can_be_saved())
+    log_.note("no checkpoint, as SIGUSR1 asks: a run with [[fault]] restart_s has none");
 }
 
 Status Session::write_checkpoint() {
@@ -137,7 +151,7 @@ void Session::between_events() {
         replace_file(folder_->file("activity.json"),
                      simulation_.activity().to_json(world.now()).dump() + "\n");
     }
-    if (const auto kept = models_.kept_best()) log_.wrote("the best model", *kept);
+    if (const auto kept = models_.look()) log_.wrote("the best model", *kept);
   }
 }
 
@@ -196,19 +210,20 @@ bool Session::is_over() const {
 
 // The world's own failure ends the run but not the session: it is told in the summary.
 Result<std::optional<Error>> Session::drive() {
-  const InterruptGuard guard;
   while (!interrupted() && log_.low_participation().empty() &&
          !(stop_ && stop_(simulation_.rounds())) && !is_cut()) {
     Result<bool> more = simulation_.step();
     if (!more) return std::optional(more.error());
     if (!*more) return std::optional<Error>();
     between_events();
+    checkpoint_if_asked();
   }
   checkpoint();
   return std::optional<Error>();
 }
 
 Result<Summary> Session::run() {
+  const InterruptGuard guard;
   if (!open_) {
     LH_TRY(log_.open(0));
     for (const std::string& text : simulation_.workload().warnings()) log_.warn(text);
@@ -241,6 +256,7 @@ Result<Summary> Session::run() {
     summary.params_hash = simulation_.parameters_hash();
     LH_TRY(conclude(summary));
   }
+  log_.restore_folder();
   // Also of a session that was interrupted; the learners of one that failed may still compute.
   if (!*failure && summary.stop_reason != StopReason::diverged)
     LH_TRY(models_.end(simulation_.model(), log_.reached_target()));

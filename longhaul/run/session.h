@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "longhaul/run/checkpoint.h"
+#include "longhaul/run/interrupt.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/run_log.h"
 #include "longhaul/run/simulation.h"
@@ -32,7 +33,8 @@ class Session {
   bool is_cut() const;
   bool is_over() const;
   void between_events();
-  void checkpoint();
+  bool checkpoint();           // false: none is written
+  void checkpoint_if_asked();  // by SIGUSR1
   Status write_checkpoint();
   Status conclude(Summary&);
   Status score_cut(Summary&);
@@ -47,6 +49,7 @@ class Session {
   ModelFiles models_;
   std::function<bool(Round)> stop_;
   std::optional<double> until_s_;
+  CheckpointRequests requests_;
   bool open_ = false;
   Round checkpointed_ = 0;  // rounds done at the last one
   std::uint64_t events_ = 0;

@@ -1,5 +1,9 @@
 #include "longhaul/run/site.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/nodes.h"
@@ -8,7 +12,7 @@
 namespace longhaul::run {
 namespace {
 
-constexpr int kMostTurns = 16;  // between resuming and rejoining, as the others stop and begin
+constexpr int kMostTurns = 16;  // between resuming and rejoining, without a round between
 
 }  // namespace
 
@@ -33,18 +37,22 @@ Result<Summary> run_site(const Job& job, const SiteOptions& options) {
       return **over;
     }
   }
+  Round reached = 0;
   for (int turns = 0;; ++turns) {
     now.existing = RunFolder::resolve(options.folder, now.existing);
     auto site = SiteSession::make(job, now, *sockets);
     if (!site) return site.error();
     auto summary = (*site)->run();
+    if (summary && summary->rounds > std::exchange(reached, std::max(reached, summary->rounds)))
+      turns = 0;
     // The others say so: rejoin with a new incarnation, or, as they have stopped since, resume.
-    const bool rejoins = (*site)->left_out() && !now.rejoin;
-    const bool resumes = (*site)->must_resume() && now.rejoin && !options.rejoin;
+    const bool rejoins = (*site)->left_out() && !interrupted();
+    const bool resumes = (*site)->must_resume() && !options.rejoin && !interrupted();
     if ((!rejoins && !resumes) || turns == kMostTurns) return summary;
     (*site)->note((summary ? summary->failure : summary.error().what) +
                   (rejoins ? "; asks to rejoin" : "; resumes"));
     now.rejoin = rejoins;
+    now.insists = options.rejoin;
     now.existing = ExistingFolder::resume_or_begin;
   }
 }

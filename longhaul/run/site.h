@@ -22,6 +22,7 @@ struct SiteOptions {
   // Insists on rejoining a run that has declared this node lost, with only its data; keeps what an
   // earlier incarnation wrote in the folder.
   bool rejoin = false;
+  bool insists = true;  // with `rejoin`: waits for a run; false: resumes if there is none
   // The job's faults are somebody else's: of `launch --lab`. Otherwise a job with faults is
   // refused.
   bool faults_are_made = false;

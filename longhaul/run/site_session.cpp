@@ -26,6 +26,7 @@
 #include "longhaul/run/sockets.h"
 #include "longhaul/run/status_file.h"
 #include "longhaul/run/step_times.h"
+#include "longhaul/run/votes_file.h"
 
 namespace longhaul::run {
 
@@ -58,6 +59,7 @@ Result<net::CheckpointConfig> SiteSession::checkpoints(bool lets_return) {
   config.load = [this](std::uint64_t number) { return load(number); };
   if (!folder_) return config;
   config.every = job_.job.checkpoint_every;
+  config.stop_within = from_seconds(job_.net.stop_within_s);
   config.last_round = job_.stop.max_rounds;
   config.save = [this](std::uint64_t number, Buffer state) {
     return save(number, std::move(state));
@@ -66,14 +68,23 @@ Result<net::CheckpointConfig> SiteSession::checkpoints(bool lets_return) {
   auto newest = Checkpoints(folder_->checkpoints()).newest();
   if (newest && *newest && (**newest).job_hash != resume_hash(job_, (**newest).sites))
     return invalid(folder_->checkpoints() + ": of another job; start again with --force");
-  if (!newest) return newest.error();
+  if (!newest)
+    return malformed(fmt::format(
+        "{}; rename the folder {} and start this site again: the others keep theirs, {}",
+        newest.error().what, folder_->path(),
+        lets_return ? "resume without it, and give it their state when it returns"
+                    : fmt::format("but [sync] kind = \"{}\" takes no lost site back: a run that "
+                                  "needs this site begins anew, with --force at all sites",
+                                  job_.sync.entry->name)));
   if (*newest && (**newest).members < members_->size() && !lets_return)
     return invalid(fmt::format(
         "{}: of {} nodes, the job has {}: with [sync] kind = \"{}\" a run that has begun gets no "
         "sites; take the new ones out, or start all sites with --force to begin anew",
         folder_->checkpoints(), (**newest).members, members_->size(), job_.sync.entry->name));
   if (*newest) config.newest = newest_ = (**newest).round;
-  if (*newest) config.live = (**newest).live;
+  if (*newest) config.view = std::move((**newest).view);
+  if (*newest)
+    config.has_before = newest_ == 1 || Checkpoints(folder_->checkpoints()).at(newest_ - 1);
   if (*newest) config.members = (**newest).members;
   return config;
 }
@@ -99,7 +110,7 @@ std::function<Status()> SiteSession::save(std::uint64_t number, Buffer state) {
                                   .metrics_bytes = bytes,
                                   .world = std::move(state),
                                   .experiment = counted.take(),
-                                  .live = std::uint32_t(node_->view().live.size()),
+                                  .view = node_->view(),
                                   .sites = std::uint32_t(job_.sites.size()),
                                   .members = std::uint32_t(members_->size()),
                                   .model = whole_model(learner_.get(), params())}]() -> Status {
@@ -172,6 +183,11 @@ net::EventLoop::Observer SiteSession::observer() {
                 if (activity_) activity_->view(at, view);
               },
           .on_tick = [this] { progress(); },
+          .checkpoint =
+              [this] {
+                const bool asked = requests_.take();
+                return log_->take_restored() || asked;  // the older ones went with it
+              },
           .stop = [this] { return interrupted() || !log_->low_participation().empty(); }};
 }
 
@@ -207,10 +223,16 @@ Status SiteSession::build(NodeSockets node_sockets) {
   auto peers = peers_of(std::move(node_sockets));
   if (!peers) return peers.error();
   loop_ = std::make_unique<net::EventLoop>(
-      net::EventLoopConfig{*std::move(peers), *std::move(kept), *std::move(thread_setup), pace(),
-                           models_are_equal(job_) && learner_
-                               ? std::function<std::uint64_t()>([this] { return digest(params()); })
-                               : nullptr},
+      net::EventLoopConfig{
+          .peers = *std::move(peers),
+          .checkpoints = *std::move(kept),
+          .votes = folder_ ? read_votes(folder_->path()) : std::nullopt,
+          .keep = folder_ ? keeps_votes(folder_->path()) : nullptr,
+          .on_thread_start = *std::move(thread_setup),
+          .step_time = pace(),
+          .model_digest = models_are_equal(job_) && learner_
+                              ? std::function<std::uint64_t()>([this] { return digest(params()); })
+                              : nullptr},
       place_of(job_, options_.rank, members_, workload_.layout(), false), learner_.get(),
       [this](std::span<const float> model) {
         return score_ ? score_(options_.rank, model) : Result<Evaluation>(Evaluation{});
@@ -258,10 +280,22 @@ Status SiteSession::meet() {
                     workload_.training_samples()));
   for (const std::string& text : workload_.warnings()) log_->warn(text);  // all find the same
   warned_ = log_->warnings().size();
-  if (!folder_) return Ok{};
+  facts_ = Facts::unwritten;
+  log_->wrote("facts.bin", keep_facts());
+  return Ok{};
+}
+
+// Again if they are not there: the disk was full, or the folder was removed.
+Status SiteSession::keep_facts() {
+  if (!folder_ || facts_ == Facts::none) return Ok{};
+  std::error_code code;
+  if (facts_ == Facts::written && std::filesystem::exists(folder_->file("facts.bin"), code))
+    return Ok{};
   MetFacts facts{.self = options_.rank, .said = {}};
   for (const auto& [rank, words] : loop_->words()) facts.said.all.push_back({rank, words});
-  return write_facts(folder_->path(), facts);
+  Status written = write_facts(folder_->path(), facts);
+  facts_ = written ? Facts::written : Facts::unwritten;
+  return written;
 }
 
 // The own first: they may have changed.
@@ -279,11 +313,11 @@ net::Words SiteSession::words() const {
 }
 
 Result<net::PeersConfig> SiteSession::peers_of(NodeSockets sockets) const {
-  auto bind = bind_of(job_, options_.rank);
-  if (!bind) return bind.error();
   // A copy: this node may need the socket again, to rejoin.
   if (sockets.listening >= 0) sockets.listening = ::dup(sockets.listening);
   net::PeersConfig config = peers_config(job_, options_.rank, std::move(sockets), job_hash(job_));
+  // Whoever insists on rejoining waits for a run as others for their peers.
+  if (options_.insists) config.nothing_to_rejoin = 2 * config.connect_timeout;
   config.inputs = shared_inputs(workload_, learner_.get());
   config.words = words();
   if (const auto own = config.words.find(options_.rank);
@@ -293,11 +327,6 @@ Result<net::PeersConfig> SiteSession::peers_of(NodeSockets sockets) const {
         "leave "
         "columns out with [data] ignore, or have fewer classes",
         members_->at(options_.rank).site, own->second.size(), net::kMaxIntroductionBytes / 2));
-  if (*bind) {
-    auto address = net::parse_address(**bind);
-    if (!address) return address.error();
-    config.bind = *std::move(address);
-  }
   return config;
 }
 
@@ -326,9 +355,12 @@ void SiteSession::progress() {
   const auto counters = loop_->counters();
   const NodeStatus now = status(/*ended=*/false);
   log_->progress(now.rounds, counters.time, counters.wan_bytes, now.waits_for, now.waited_s);
-  if (status_ && status_->due()) status_->write(now);
+  if (status_ && status_->due()) {
+    status_->write(now);
+    log_->wrote("facts.bin", keep_facts());
+  }
   if (activity_) activity_->write_if_due(counters.time);
-  if (const auto kept = models_.kept_best()) log_->wrote("the best model", *kept);
+  if (const auto kept = models_.look()) log_->wrote("the best model", *kept);
 }
 
 void SiteSession::compare_ends() {
@@ -378,6 +410,12 @@ Result<Summary> SiteSession::run() {
     discard_folder();  // the next start, or a simulation of the job, finds no run there
     return failed_summary(job_, ended.error());
   }
+  if (status_) {  // launch waits while this disk is at work
+    NodeStatus writes = status(/*ended=*/true);
+    writes.state = "writing";
+    writes.waits_for = "model and summary";
+    status_->write(writes);
+  }
   auto done = summary(ended);
   if (status_) status_->write(status(/*ended=*/true));
   if (activity_) activity_->write(loop_->counters().time);
@@ -411,6 +449,8 @@ Result<Summary> SiteSession::summary(const Status& ended) {
     note_divergence(node_->strategy(), summary);
     LH_TRY(conclude(summary));
   }
+  log_->restore_folder();
+  LH_TRY(kept_at_the_end(keep_facts()));
   // Also of a session that was stopped; not of one that has never begun.
   if (learner_ && folder_ && counters.time > Time{0} && summary.stop_reason != StopReason::diverged)
     LH_TRY(models_.end(whole_model(learner_.get(), params()), log_->reached_target()));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "longhaul/net/event_loop.h"
+#include "longhaul/run/interrupt.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/node_activity.h"
 #include "longhaul/run/recording.h"
@@ -50,6 +51,7 @@ class SiteSession {
   net::Pace::Duration pace() const;
   std::function<Status()> save(std::uint64_t number, Buffer state);
   Result<Buffer> load(std::uint64_t number);
+  Status keep_facts();
   void compare_ends();
   void warn_others();
   void progress();
@@ -72,7 +74,9 @@ class SiteSession {
   std::unique_ptr<Learner> learner_;
   std::optional<RunFolder> folder_;
   std::uint64_t newest_ = 0;  // checkpoint there
-  std::size_t warned_ = 0;    // of the log's warnings, those that others know
+  CheckpointRequests requests_;
+  std::size_t warned_ = 0;  // of the log's warnings, those that others know
+  enum class Facts : std::uint8_t { none, unwritten, written } facts_ = Facts::none;  // facts.bin
   bool had_summary_ = false;  // of an earlier session
   std::optional<RunLog> log_;
   std::optional<StatusFile> status_;

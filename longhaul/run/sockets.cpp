@@ -60,9 +60,11 @@ Result<NodeSockets> node_sockets(const Job& job, Rank self,
                                  const Security& security) {
   auto parsed = parse_addresses(job, addresses);
   if (!parsed) return parsed.error();
+  auto bind = bind_of(job, self);
+  if (!bind) return bind.error();
   auto credentials = open_credentials(job, job.members()[self].site, security);
   if (!credentials) return credentials.error();
-  return NodeSockets{*std::move(parsed), listening, *std::move(credentials)};
+  return NodeSockets{*std::move(parsed), *std::move(bind), listening, *std::move(credentials)};
 }
 
 // Through the first node of a site.
@@ -92,6 +94,7 @@ net::PeersConfig peers_config(const Job& job, Rank self, NodeSockets sockets, st
   config.job_hash = hash;
   config.process = random_number();
   config.addresses = std::move(sockets.addresses);
+  config.bind = std::move(sockets.bind);
   config.listening = sockets.listening;
   config.credentials = std::move(sockets.credentials);
   const SiteIndex sites(job.sites);
@@ -110,6 +113,7 @@ net::PeersConfig peers_config(const Job& job, Rank self, NodeSockets sockets, st
   config.connect_timeout = from_seconds(job.net.meet_s);
   config.heartbeat = from_seconds(std::min(1.0, job.net.silence_s / 4));
   config.silence_timeout = from_seconds(job.net.silence_s);
+  config.lets_return = entry_with(*job.sync.entry, job.sync.settings).traits.lets_return;
   return config;
 }
 

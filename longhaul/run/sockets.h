@@ -18,9 +18,10 @@ Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<
 Status fits_frames(const Job&, bool faults_are_made = false);
 // What a node was told of its sockets.
 struct NodeSockets {
-  std::vector<net::Address> addresses;               // by rank
-  int listening = -1;                                // an inherited socket; -1: none
-  std::shared_ptr<secure::Credentials> credentials;  // null: insecure
+  std::vector<net::Address> addresses;                    // by rank
+  std::optional<net::Address> bind = {};                  // as PeersConfig's
+  int listening = -1;                                     // an inherited socket; -1: none
+  std::shared_ptr<secure::Credentials> credentials = {};  // null: insecure
 };
 // Of the texts and keys that were given; errors name them.
 Result<NodeSockets> node_sockets(const Job&, Rank self, const std::vector<std::string>& addresses,

@@ -42,10 +42,12 @@ void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes) {
   out += bytes;
 }
 
-// Event: 1 wall_time, 2 step, 3 file_version, 5 summary. Summary: 1 value, repeated. Value: 1 tag,
-// 2 simple_value.
-constexpr std::uint32_t kWallTime = 1, kStep = 2, kVersion = 3, kSummary = 5;
+// Event: 1 wall_time, 2 step, 3 file_version, 5 summary, 7 session_log. Summary: 1 value, repeated.
+// Value: 1 tag, 2 simple_value. SessionLog: 1 status, of which 1 is START: TensorBoard drops what
+// older files of the folder say from its step on.
+constexpr std::uint32_t kWallTime = 1, kStep = 2, kVersion = 3, kSummary = 5, kSessionLog = 7;
 constexpr std::uint32_t kValue = 1, kValueTag = 1, kSimpleValue = 2;
+constexpr std::string_view kSessionStart = "\x08\x01";
 
 std::string value_of(std::string_view tag, double value) {
   std::string out;
@@ -62,35 +64,43 @@ std::uint32_t masked_crc(std::string_view bytes) {
   return (sum >> 15 | sum << 17) + 0xa282ead8U;
 }
 
-}  // namespace
-
-Result<TensorBoardFile> TensorBoardFile::open(const std::string& folder, double began_s) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const std::string known = host_name(), host = known.empty() ? "host" : known;
-  // Its name says when and where it was made; one more number if there is such a file.
-  for (std::uint32_t session = 0;; ++session) {
-    std::string path = fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.{}", folder,
-                                   std::int64_t(began_s), host, getpid(), session);
-    std::FILE* const file = std::fopen(path.c_str(), "wbx");
-    if (!file && errno == EEXIST) continue;
-    if (!file) return io_failed(path, "create");
-    TensorBoardFile made(std::move(path), file, began_s);
-    std::string event;
-    put_double(event, kWallTime, began_s);
-    put_bytes(event, kVersion, "brain.Event:2");
-    made.put(event);
-    return made;
-  }
-}
-
-void TensorBoardFile::put(std::string_view event) {
+std::string record_of(std::string_view event) {
   std::string record;
   put_fixed(record, std::uint64_t(event.size()));
   put_fixed(record, masked_crc(record));
   record += event;
   put_fixed(record, masked_crc(event));
-  failed_ |= std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size();
+  return record;
+}
+
+}  // namespace
+
+Result<TensorBoardFile> TensorBoardFile::open(const std::string& folder, double began_s,
+                                              std::optional<Round> void_from) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  std::string version;
+  put_double(version, kWallTime, began_s);
+  put_bytes(version, kVersion, "brain.Event:2");
+  std::string head = record_of(version);
+  if (void_from) {
+    std::string start;
+    put_double(start, kWallTime, began_s);
+    put_key(start, kStep, Wire::varint);
+    put_varint(start, *void_from);
+    put_bytes(start, kSessionLog, kSessionStart);
+    head += record_of(start);
+  }
+  const std::string known = host_name(), host = known.empty() ? "host" : known;
+  // Its name says when and where it was made; one more number if there is such a file.
+  for (std::uint32_t session = 0;; ++session) {
+    const std::string path = fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.{}", folder,
+                                         std::int64_t(began_s), host, getpid(), session);
+    if (std::filesystem::exists(path, error)) continue;
+    auto file = AppendedFile::open(path, 0, std::move(head));
+    if (!file) return file.error();
+    return TensorBoardFile(std::move(*file), began_s);
+  }
 }
 
 void TensorBoardFile::write(const MetricsEvent& event, bool site_has_several,
@@ -111,14 +121,7 @@ void TensorBoardFile::write(const MetricsEvent& event, bool site_has_several,
   put_key(out, kStep, Wire::varint);
   put_varint(out, event.round);
   put_bytes(out, kSummary, summary);
-  put(out);
-}
-
-Status TensorBoardFile::sync() {
-  flush();
-  failed_ |= ::fsync(fileno(file_.get())) != 0;
-  if (failed_) return io_failed(path_, "write");
-  return Ok{};
+  file_.append(record_of(out));
 }
 
 }  // namespace longhaul::run

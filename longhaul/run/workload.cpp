@@ -385,14 +385,13 @@ Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
   });
 }
 
-Status Workload::save(const std::string& folder, std::span<const float> model,
-                      const std::string& name) const {
+Status Workload::save(const std::string& file, std::span<const float> model) const {
   if (phantom_) return Ok{};
-  const std::string path = folder + "/" + name;
-  if (own_) return write_atomically(path + ".f32", std::as_bytes(model));
+  if (own_) return write_atomically(file, std::as_bytes(model));
   auto torch = torch_library();
   if (!torch) return torch.error();
-  return (*torch)->save_model(path + ".pt", model_, split_.train->shape, model);
+  const auto bytes = (*torch)->model_file(model_, split_.train->shape, model);
+  return bytes ? write_atomically(file, *bytes) : Status(bytes.error());
 }
 
 Result<std::vector<float>> Workload::load_model(const std::string& path) const {

@@ -68,9 +68,8 @@ class Workload {
   static constexpr Rank kEveryTest = Rank(-1);  // in place of a node: the tests of all sites
   using NodeScore = std::function<Result<Evaluation>(Rank, std::span<const float>)>;
   Result<NodeScore> make_node_scorer(unsigned threads) const;
-  // NAME.pt; own learners: NAME.f32, the flat vector as it stands in memory. Phantoms: nothing.
-  Status save(const std::string& folder, std::span<const float> model,
-              const std::string& name = "model") const;
+  // TorchScript; own learners: the flat vector as it stands in memory. Phantoms: nothing.
+  Status save(const std::string& file, std::span<const float> model) const;
   // Of a model.pt; not for own learners.
   Result<std::vector<float>> load_model(const std::string& path) const;
 

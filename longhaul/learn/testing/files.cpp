@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "longhaul/base/check.h"
 
@@ -18,6 +19,12 @@ TemporaryFolder::TemporaryFolder()
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
+}
+
+std::string TemporaryFolder::write(const std::string& name, const std::string& bytes) const {
+  std::ofstream out(path(name), std::ios::binary);
+  LH_CHECK(out << bytes && out.flush());
+  return path(name);
 }
 
 int run_python(const std::string& script, const std::string& arguments) {

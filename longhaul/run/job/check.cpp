@@ -318,6 +318,18 @@ Status check_without(const Document& doc, const Job& job, const SiteIndex& sites
   return Ok{};
 }
 
+Status check_continue_with(const Document& doc, const Job& job, const SiteIndex& sites) {
+  const std::string& name = job.net.continue_with;
+  if (name.empty()) return Ok{};
+  if (!sites.find(name))
+    return about(doc, "net", "continue_with",
+                 "the name of a site" + suggestion(name, sites.names()));
+  if (job.leaves_out(name))
+    return about(doc, "net", "continue_with",
+                 "a site that [run] without does not leave out: none could continue");
+  return Ok{};
+}
+
 // Every part reads its own table; made for rank 0 and a small model, all of them do it now.
 Status check_parts(const Job& job) {
   const Place place =
@@ -377,6 +389,7 @@ Status check_job(const Document& doc, const Job& job) {
   LH_TRY(check_focus(doc, job, sites));
   LH_TRY(check_faults(doc, job, sites));
   LH_TRY(check_without(doc, job, sites));
+  LH_TRY(check_continue_with(doc, job, sites));
   return check_parts(job);
 }
 

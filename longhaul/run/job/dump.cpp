@@ -66,9 +66,11 @@ std::map<std::string, const ResolvedKey*> by_name(const std::vector<ResolvedTabl
   return keys;
 }
 
-// When the run ends, and when its model is scored, may change when a run is resumed.
+// When the run ends, when its model is scored, and who continues after a loss may change when a run
+// is resumed.
 bool may_change(std::string_view name) {
-  return name.starts_with("[stop] ") || name.starts_with("[report] ") || name.starts_with("[run] ");
+  return name == "[net] continue_with" || name.starts_with("[stop] ") ||
+         name.starts_with("[report] ") || name.starts_with("[run] ");
 }
 
 // "[site.tokyo] nodes" -> "[site.tokyo]".

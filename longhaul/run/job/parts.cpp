@@ -141,6 +141,10 @@ Place place_of(const Job& job, Rank rank, SharedMembers members,
   place.phantom = phantom;
   place.chunk_run = phantom ? job.transfer_common.chunk_run : 1;
   place.own_tests = !phantom && tests_at_sites(job);
+  for (const Rank member : place.members.all())
+    if (!job.net.continue_with.empty() && place.member(member).site == job.net.continue_with)
+      place.quorum.named.push_back(member);
+  place.majority_wait = from_seconds(job.net.majority_wait_s);
   return place;
 }
 

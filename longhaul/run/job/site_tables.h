@@ -87,8 +87,8 @@ struct SiteTable : DriftKeys {
                        "sites reach each other through a third"},
           self.dial_out);
     visit(Field{.name = "bind",
-                .doc = "host:port that it listens at, if not at address: behind NAT, for example "
-                       "0.0.0.0:7000 (sockets)",
+                .doc = "host:port that it listens at alone, as 10.0.0.1:7000; absent: at all "
+                       "addresses of its machine, at the port of address (sockets)",
                 .max = 256,
                 .local = true},
           self.bind);

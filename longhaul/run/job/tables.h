@@ -196,6 +196,9 @@ struct NetTable {  // sockets only
   bool datagrams = true;
   double meet_s = 60;
   double silence_s = 10;
+  double majority_wait_s = 600;
+  std::string continue_with;
+  double stop_within_s = 5;
   bool pace = false;
   std::string keys = "keys";
   template <class Self, class Visit>
@@ -218,6 +221,22 @@ struct NetTable {  // sockets only
                    .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_FIELD(silence_s,
                    .doc = "without a byte from it for so long, a node counts as unreachable",
+                   .max = 1e6, .unit = "s", .positive = true, .local = true);
+    LONGHAUL_FIELD(majority_wait_s,
+                   .doc =
+                       "for so long a site keeps its state and waits when less than a majority "
+                       "of the sites is in reach; then it ends",
+                   .max = 1e9, .unit = "s", .positive = true, .local = true);
+    LONGHAUL_FIELD(continue_with,
+                   .doc =
+                       "a site's name: after a loss, or a cut of the network, the part that holds "
+                       "this site continues, whatever its number, and a majority without it "
+                       "waits; empty: a majority continues",
+                   .max = 256);
+    LONGHAUL_FIELD(stop_within_s,
+                   .doc =
+                       "a node that must stop waits this long for the other nodes' checkpoint "
+                       "(more if its own disk is busy); launch kills it 5 s later",
                    .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_FIELD(
         pace, .doc =
