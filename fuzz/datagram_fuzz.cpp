@@ -31,8 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Datagrams datagrams(loop, 0, nobody), sealed_datagrams(loop, 0, nobody, true);
   static Known known;
   static const bool met = [] {
-    LH_CHECK(datagrams.open(true, 0, false));
-    LH_CHECK(sealed_datagrams.open(true, 0, false));
+    LH_CHECK(datagrams.open({{"127.0.0.1", 0}}, false));
+    LH_CHECK(sealed_datagrams.open({{"127.0.0.1", 0}}, false));
     datagrams.meet(1, "127.0.0.1", 9, 0);  // a key that changes no checksum
     sealed_datagrams.meet(1, "127.0.0.1", 9,
                           std::make_unique<secure::DatagramKeys>(known.secret, false), 1);

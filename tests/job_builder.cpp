@@ -285,14 +285,15 @@ std::unique_ptr<Learner> Job::new_learner(Rank rank) const {
   return spec_.watch ? spec_.watch(std::move(learner), rank) : std::move(learner);
 }
 
-void Job::restart(Rank rank) {
+void Job::restart(Rank rank, bool forgets) {
   Place place = world_->node(rank).place();
   Members members = *place.members;
   ++members[rank].incarnation;
   place.members = std::make_shared<const Members>(std::move(members));
   const bool worker = place.me().is(Role::worker);
   if (worker) learners_.at(rank) = new_learner(rank);
-  world_->restart(place, make_strategy(spec_, place), worker ? learners_[rank].get() : nullptr);
+  world_->restart(place, make_strategy(spec_, place), worker ? learners_[rank].get() : nullptr,
+                  forgets);
 }
 
 std::uint64_t events_of(const JobSpec& spec) {

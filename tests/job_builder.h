@@ -101,8 +101,8 @@ class Job {
   sim::World& world() { return *world_; }
   const Witness& witness() const { return witness_; }
   Status run();
-  // Restarts a crashed node without its state.
-  void restart(Rank);
+  // Restarts a crashed node without its state; `forgets`: and without what it had kept.
+  void restart(Rank, bool forgets = false);
   std::vector<float> params(Rank) const;
   // From the parameters to the optimum: where the mean of the targets pulls to.
   double distance() const;

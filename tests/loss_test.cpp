@@ -28,7 +28,7 @@ void expect_as_declared(const JobSpec& spec, std::vector<sim::Fault> faults) {
   Job job(with);
   const Status status = job.run();
   if (!status && ends_with_its_server(with)) {
-    EXPECT_EQ(status.error().kind, Error::Kind::unavailable);
+    EXPECT_EQ(status.error().kind, Error::Kind::state_lost);
     EXPECT_NE(status.error().what.find("the server is lost"), std::string::npos)
         << status.error().what;
     return;

@@ -45,7 +45,8 @@ net::CheckpointConfig checkpoints_of(const Fate& fate, Rank rank, std::uint32_t 
   const auto& mine = disks->of.at(rank);
   config.newest = mine.empty() ? 0 : mine.rbegin()->first;
   config.members = mine.empty() ? 0 : disks->members;
-  config.live = config.members;
+  config.view.live = RankList::below(config.members);
+  config.has_before = true;
   config.save = [disks, rank, members](std::uint64_t number, Buffer state) {
     return [disks, rank, members, number, state = std::move(state)]() -> Status {
       const std::lock_guard lock(disks->mutex);

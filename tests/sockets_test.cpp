@@ -293,8 +293,9 @@ TEST(SocketsAbuse, StrangersAreTurnedAwayAndTrainingGoesOn) {
   expect_equal_bits(spec, ended);
   const char* expected[] = {"runs another job", "start each site once", "another process of site",
                             "", ""};
-  const char* noted[] = {"runs another job", "start each site once", "another process of site",
-                         "4294967295", "unknown type"};
+  // The third may ask again: the former process could have died a moment ago.
+  const char* noted[] = {"runs another job", "start each site once", "", "4294967295",
+                         "unknown type"};
   ASSERT_EQ(answers.size(), std::size(expected));
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_NE(answers[i].find(expected[i]), std::string::npos) << i << ": " << answers[i];

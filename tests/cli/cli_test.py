@@ -330,6 +330,16 @@ class Jobs(Case):
             self.assertEqual(json.loads(done.stdout)["stop_reason"], reason)
 
 
+class FullOutput(Case):
+    def test_what_cannot_be_printed_is_no_success(self):
+        for words in (["list"], ["explain", "fedavg"], ["--help"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([LONGHAUL, *words], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, check=False)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("standard output cannot be written: No space left", done.stderr)
+
+
 class Folder(Case):
     def test_refused_forced_resumed(self):
         job = self.write(light(JOB))

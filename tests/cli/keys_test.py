@@ -6,6 +6,7 @@
 import json
 import os
 import shutil
+import subprocess
 import unittest
 
 from effort import nightly
@@ -61,6 +62,60 @@ class Keys(Case):
         self.bad(*site, "lima", names=["keys/lima.pem", "chmod 600", "docs/security.md"])
         shutil.copy(self.folder / "keys/tokyo.pem", self.folder / "keys/oslo.pem")
         self.bad(*site, "oslo", names=["keys/oslo.pem", "does not name oslo"])
+
+    def openssl(self, *args):
+        done = subprocess.run(["openssl", *args], cwd=self.folder / "made", capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def signed(self, name, extensions, by=None):
+        """NAME.crt and NAME.key as OpenSSL's own tool makes them; `by`: the authority's name."""
+        made = self.folder / "made"
+        made.mkdir(exist_ok=True)
+        (made / f"{name}.ext").write_text("\n".join(extensions))
+        self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                     "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        signer = ["-CA", f"{by}.crt", "-CAkey", f"{by}.key", "-CAcreateserial"] if by else [
+            "-signkey", f"{name}.key"]
+        self.openssl("x509", "-req", "-in", f"{name}.csr", *signer, "-days", "30", "-extfile",
+                     f"{name}.ext", "-out", f"{name}.crt")
+
+    def install(self, into, *names, mode=0o600):
+        target = self.folder / "keys" / into
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        target.write_text("".join((self.folder / "made" / one).read_text() for one in names))
+        target.chmod(mode)
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs the program openssl")
+    def test_keys_of_a_companys_authority(self):
+        authority = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign"]
+        self.signed("root", authority)
+        self.signed("other", authority)
+        self.signed("between", authority, by="root")
+        for name in SITES:
+            self.signed(name, [f"subjectAltName=DNS:{name}",
+                               "extendedKeyUsage=serverAuth,clientAuth"], by="between")
+            self.install(f"{name}.pem", f"{name}.key", f"{name}.crt", "between.crt")
+        self.install("ca.crt", "other.crt", "root.crt", mode=0o644)
+        shown = json.loads(self.run_ok("keys", "show", "--json").stdout)
+        self.assertEqual([one["file"] for one in shown], ["ca.crt"] * 2 + [
+            f"{name}.pem" for name in sorted(SITES)])
+        self.assertTrue(all(one["usable"] for one in shown), shown)
+        addresses = free_addresses(3)
+        sites = [self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
+                            f"runs/{name}", "--set", "stop.max_rounds=5") for name in SITES]
+        for site in sites:
+            code, said = self.end(site)
+            self.assertEqual(code, 0, said)
+        # For servers alone: named by `show`, and refused before anything begins.
+        self.signed("lima", ["subjectAltName=DNS:lima", "extendedKeyUsage=serverAuth"],
+                    by="between")
+        self.install("lima.pem", "lima.key", "lima.crt", "between.crt")
+        shown = self.longhaul("keys", "show")
+        self.assertEqual(shown.returncode, 1, shown.stdout)
+        self.assertRegex(shown.stdout, "lima.pem .*lacks clientAuth")
+        self.bad("site", "job.toml", "--addresses", addresses, "--site", "lima", "--out", "runs/b",
+                 names=["keys/lima.pem", "lacks clientAuth", "serverAuth and clientAuth"])
 
     @nightly
     def test_a_site_of_another_authority_is_refused_at_both_ends(self):

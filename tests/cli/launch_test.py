@@ -638,8 +638,9 @@ class Alone(Case):
         (self.folder / "d.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(60)))
         own = ["--set", "data.path=d.csv", "--set", "data.target=y"]
         for sets in ([], ["--set", "data.kind=csv", *own]):
-            code, text = self.end(self.site("--site", "tokyo", "--addresses",
-                                            "192.0.2.1:7000,127.0.0.1:1,127.0.0.1:2", *sets))
+            code, text = self.end(self.site("--site", "tokyo", "--addresses", free_addresses(3),
+                                            "--set", "site.tokyo.bind=192.0.2.1:7000", "--set",
+                                            "net.meet_s=1", *sets))
             self.assertIn("[[site]] bind", text)
             self.assertIn(code, (2, 3), text)
             self.assertFalse([path for path in (self.folder / "runs").rglob("*")

@@ -4,6 +4,7 @@ and while they train.
 
     LONGHAUL=build/release/longhaul tests/cli/strangers_test.py
 """
+import collections
 import contextlib
 import errno
 import os
@@ -20,6 +21,7 @@ from effort import nightly
 from launch_test import SITES, Case
 from ports import free_addresses
 
+RATE = 170          # of silent calls a second
 SILENT = 1000      # half-open at once, more than a node listens to
 GROWTH_KB = 20_000
 
@@ -104,6 +106,37 @@ class Strangers(Case):
         self.assertIn("takes connections under TLS alone", text)
         self.until(secure, "does not speak TLS")
 
+    def allow_descriptors(self):
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+
+    def test_a_flood_of_silent_ones_keeps_no_site_out(self):
+        self.allow_descriptors()
+        addresses = free_addresses(3)
+        called = addresses.split(",")[1]
+        port = int(called.rsplit(":", 1)[1])
+        over = threading.Event()
+
+        def flood():
+            calls = collections.deque(maxlen=2000)
+            while not over.wait(1 / RATE):
+                with contextlib.suppress(OSError):  # it listens no more
+                    calls.append(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+
+        few = ["--set", "stop.max_rounds=5"]
+        lima = self.site(SITES[1], addresses, *few)
+        self.until_listens(lima, called)
+        strangers = threading.Thread(target=flood)
+        strangers.start()
+        self.addCleanup(strangers.join)
+        self.addCleanup(over.set)
+        self.until(lima, "others have not said hello yet")
+        sites = [lima, *(self.site(name, addresses, *few) for name in (SITES[0], SITES[2]))]
+        for site in sites:
+            code, text = self.end(site)
+            self.assertEqual(code, 0, text)
+
     @nightly
     def test_they_are_turned_away_in_a_line_each_and_the_job_is_done(self):
         sets = ["--set", "stop.max_rounds=600", "--set", "sync.kind=bsp", "--set",
@@ -113,9 +146,7 @@ class Strangers(Case):
         port = int(addresses.split(",")[0].rsplit(":", 1)[1])
         started = time.monotonic()
         sites = [self.site(name, addresses, *sets) for name in SITES[:2]]
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+        self.allow_descriptors()
         self.until_listens(sites[0], addresses.split(",")[0])
         before = self.resident_kb(sites[0])
         for data, said in NONSENSE:
@@ -126,7 +157,7 @@ class Strangers(Case):
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(stranger.recv(1), b"")
             stranger.close()
-        self.until(sites[0], "no hello came within 10 s")
+        self.until(sites[0], "no hello came within 2 s")
         self.until(sites[0], "others have not said hello yet")
         # The last site comes, and while they train strangers go on calling.
         sites.append(self.site(SITES[2], addresses, *sets))

@@ -5,8 +5,10 @@
 """
 import json
 import struct
+import time
 import unittest
 
+from cli_test import PATIENCE_S
 from effort import light
 from launch_test import SITES, Case, job_of
 
@@ -88,6 +90,34 @@ class TensorBoard(Case):
             self.assertEqual((one[0], one[2]), (other[0], other[2]))
             self.assertAlmostEqual(one[1], other[1], places=4)
             self.assertAlmostEqual(one[3], other[3], delta=1e-6 * max(1, abs(other[3])))
+
+    def test_what_a_resumed_run_repeats_is_void(self):
+        """By TensorBoard's rule for a session that starts: older events of its step and later."""
+        self.write(light(job_of(SITES)))
+        args = ["simulate", "job.toml", "--out", "run", "--tensorboard", "--set"]
+        run = self.start(*args, "stop.max_rounds=100000")
+        folder = self.folder / "run/tensorboard"
+        end = time.monotonic() + PATIENCE_S
+        while len(list((self.folder / "run/checkpoints").glob("*"))) < 2:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+        run.kill()
+        run.wait()
+        newest = max((self.folder / "run/checkpoints").glob("*.checkpoint"))
+        self.run_ok(*args, f"stop.max_rounds={int(newest.stem) + 20}", "--resume")
+        valid = []
+        for path in sorted(folder.glob("*"), key=lambda path: path.stat().st_mtime_ns):
+            for event in events(path):
+                if 7 in event:
+                    self.assertEqual(event[7], b"\x08\x01")
+                    valid = [one for one in valid if one[0] < event[2]]
+                if 5 in event:
+                    valid += [(event[2], dict(fields(part))[1].decode())
+                              for number, part in fields(event[5]) if number == 1]
+        lines = map(json.loads, (self.folder / "run/metrics.jsonl").read_text().splitlines())
+        self.assertEqual(sorted(valid), sorted(
+            (line["round"], f"{line['kind']}/{line['site'] if name == 'value' else name}")
+            for line in lines for name in line["values"]))
 
     def test_without_it_there_is_none(self):
         self.write(light(job_of(SITES)))
