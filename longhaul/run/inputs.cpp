@@ -22,9 +22,11 @@ net::SharedInput of_set(std::string part, const std::string& path, const learn::
 
 std::vector<net::SharedInput> shared_inputs(const Workload& workload, Learner* learner) {
   std::vector<net::SharedInput> inputs;
-  if (learner) {
+  const std::string path = workload.model_path();
+  // Those of a model of ours follow from the job and the columns, which sites with files of their
+  // own compare by name when they have met.
+  if (learner && !(path.empty() && workload.meets())) {
     const std::vector<float> start = whole_model(learner, learner->params());
-    const std::string path = workload.model_path();
     inputs.push_back(input(
         path.empty() ? "start values of the model" : "[model] path",
         fmt::format("{}{} numbers", path.empty() ? "" : path + ", ", start.size()),
