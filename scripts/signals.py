@@ -1,8 +1,25 @@
 """Signals that end a script become an exception, so that its `finally` blocks end its children."""
+import contextlib
 import signal
 import sys
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+holding, held = False, None
+
+
+@contextlib.contextmanager
+def hold():
+    """A signal takes effect at the end of the block: Popen has returned the process by then."""
+    global holding
+    holding = True
+    try:
+        yield
+    finally:
+        holding = False
+        if held is not None:
+            sys.exit(128 + held)
 
 
 def exit_on_signals():
@@ -11,9 +28,13 @@ def exit_on_signals():
     heard = [one for one in ENDING if signal.getsignal(one) != signal.SIG_IGN]
 
     def stop(number, _):
+        global held
         for one in heard:
             signal.signal(one, signal.SIG_IGN)
-        sys.exit(128 + number)
+        if holding:
+            held = number
+        else:
+            sys.exit(128 + number)
 
     for one in heard:
         signal.signal(one, stop)

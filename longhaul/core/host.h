@@ -30,8 +30,8 @@ class Host {
   virtual void summed(Rank node, Rank senior, Round round, const Evaluation& sum) {
     (void)node, (void)senior, (void)round, (void)sum;
   }
-  // What the next process of this node must know to vote in its name (Node::remember); replaces
-  // what was kept. No message of membership that is sent later leaves before it is durable.
+  // Keeps the node's votes for its next process (Node::remember) in place of older ones. Messages
+  // of membership that follow must not leave before the votes are durable.
   virtual void keep(Rank node, const Buffer& votes) { (void)node, (void)votes; }
   // The node goes by another view from now on, and may speak to all in it: those who have come
   // back since `before` are new to it.

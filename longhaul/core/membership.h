@@ -1,21 +1,21 @@
 #pragma once
-// Membership: who is in the job, agreed by messages alone, the same in all hosts.
+// Membership agrees by messages alone on the list of nodes in the job. It is the same in all hosts.
 //
-// The members agree on numbered epochs, each with one list, seen by all in order. Epoch e+1 is
-// decided by single-decree Paxos (Lamport, "Paxos made simple", 2001) among the members of epoch e:
-// the lowest member that is not unreachable (if it stays silent, the next) proposes the list
-// without those it cannot reach, and a quorum of epoch e (core/quorum.h) must promise and accept.
-// So two parts of a cut network never go different ways. Without a quorum in reach the members keep
-// what they have and wait; after Place::majority_wait they fail. A node declared lost but alive is
-// refused and must come back with a new incarnation.
+// The members agree on numbered epochs, each with one list, seen by all in order. The members of
+// epoch e decide epoch e+1 by single-decree Paxos (Lamport, "Paxos made simple", 2001). The lowest
+// member that is not unreachable (if it stays silent, the next) proposes the list without those
+// that it cannot reach. A quorum of epoch e (core/quorum.h) must promise and accept. So two parts
+// of a cut network never decide differently. Without a quorum in reach the members keep their state
+// and wait; after Place::majority_wait they fail. A node declared lost but alive is refused and
+// must return with a new incarnation.
 //
-// A process that ends takes its model with it, not its votes: the host keeps them (take_votes) and
-// gives them to the next process (remember), which answers in its name until it is let in. A
+// A process that ends loses its model, but not its votes. The host keeps them (take_votes) and
+// gives them to the next process (remember), which answers with them until a list admits it. A
 // process without them is blank. Its answer counts only if every member answers: then no list that
-// a living member or a kept vote knows of can be missed.
+// a living member or a kept vote knows of is missed.
 //
-// One that is in the list is replaced in two epochs: the first leaves the former process out, the
-// second takes the new one in.
+// A member's process is replaced in two epochs: the first removes the former process from the list,
+// the second adds the new one.
 #include <optional>
 #include <set>
 
@@ -71,18 +71,18 @@ class Membership final : public Machine {
     Epoch epoch = 0;
     LONGHAUL_FIELDS(rank, epoch)
   };
-  struct Decided {  // also the answer to anybody who speaks of an epoch that is over
+  struct Decided {  // also the answer to messages of a decided epoch
     static constexpr std::uint16_t kKind = 5;
     static constexpr std::string_view kName = "decided";
     Epoch epoch = 0;
     std::vector<Rank> live;
-    std::vector<Return> returned = {};  // of `live`; for those who come back with this list
+    std::vector<Return> returned = {};  // in `live`; for nodes that return with this list
     std::uint32_t founders = 0;         // as View::founders, for the same
     LONGHAUL_FIELDS(epoch, live, returned, founders)
   };
   using Messages = MessageList<Prepare, Promise, Accept, Accepted, Decided>;
 
-  // What an acceptor must not forget.
+  // The state of an acceptor, which it must not forget.
   struct Votes {
     Epoch epoch = 1;  // that is open
     Ballot promised, accepted;
@@ -92,27 +92,27 @@ class Membership final : public Machine {
   };
 
   static constexpr Time kShortWait = std::chrono::seconds(10);
-  // Epoch 0 is all members of the job. `wait`: for how long a member without a quorum in reach, or
-  // one that comes back and is not let in, waits before it fails; by default as the place says.
-  // `retry`: how long a proposal may make no progress.
+  // Epoch 0 is all members of the job. `wait`: a member without a quorum in reach, or a returned
+  // node that no list admits, fails after this time; default: Place::majority_wait. `retry`: the
+  // time until a proposal without progress is repeated.
   explicit Membership(const Place& place, std::optional<Time> wait = {},
                       Time retry = std::chrono::seconds(2));
 
   const View& view() const { return view_; }
   bool excluded() const { return excluded_; }  // this node was declared lost
-  bool outside() const { return outside_; }    // it has come back and is not let in yet
+  bool outside() const { return outside_; }    // returned, and in no list yet
   // The process of that member has ended, and a new one has called.
   bool has_ended(Rank rank) const { return ended_.contains(rank); }
-  bool has_quorum() const;          // of those that it reaches
+  bool has_quorum() const;          // among the members in reach
   std::string waiting_for() const;  // "" if nothing is open
 
-  // Before on_start, of one that comes back: the votes of the process before.
+  // Takes the votes of the former process; before on_start, at a returned node only.
   Status remember(std::span<const std::byte> votes);
   // The votes, if they have changed since the last call: for the host to keep before any message
   // that was sent after the change.
   std::optional<Buffer> take_votes();
 
-  // The run is over at this node: it lets nobody in any more.
+  // The run has ended at this node, which admits no returned nodes from now on.
   void close();
   // From the host, by way of the Node.
   void on_reachability(Rank peer, bool unreachable, Turn&);
@@ -150,14 +150,14 @@ class Membership final : public Machine {
   View view_;
   std::map<Epoch, View> history_;  // the last kHistory, for those behind
   std::set<Rank> unreachable_;     // of the view
-  std::set<Rank> ended_;           // of the view: their processes; new ones have called
-  std::set<Rank> calling_;         // have come back, and are to be let in
+  std::set<Rank> ended_;           // in the view, but their processes have ended
+  std::set<Rank> calling_;         // returned, for the next list
   bool excluded_ = false, closed_ = false;
   bool outside_;
   // As an acceptor, for epoch view_.epoch + 1; while outside, for that of the last proposal.
   Votes votes_;
   bool votes_changed_ = true;
-  bool blank_ = false;  // nobody has remembered
+  bool blank_ = false;  // without the votes of the former process
   // As a proposer of it.
   bool proposing_ = false;
   Ballot mine_, best_;
@@ -167,7 +167,7 @@ class Membership final : public Machine {
   std::uint64_t highest_seen_ = 0;
   std::uint32_t waits_ = 0;         // retries for the epoch to come
   std::optional<Time> open_since_;  // nothing was decided since
-  // Contact is coming back: suspicions may be over soon, and are looked at again then.
+  // No proposal before this time: contact is returning, and suspicions may end soon.
   std::optional<Time> not_before_;
 };
 

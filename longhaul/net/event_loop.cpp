@@ -78,7 +78,7 @@ Status EventLoop::run(Node& node) {
   return Ok{};
 }
 
-// From the checkpoint that all agree on (Peers::choose_checkpoint), or from the beginning.
+// From the checkpoint that all agree on (Meeting::choose_checkpoint), or from the beginning.
 Status EventLoop::resume_run() {
   const auto chosen = peers_.meeting().choose_checkpoint();
   if (!chosen) return chosen.error();

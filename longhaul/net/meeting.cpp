@@ -52,7 +52,7 @@ Meeting::Answer Meeting::hear_arriving(const Hello& hello) {
     counts_on_[hello.rank] = hello.checkpointed.taken;
   else
     offers_[hello.rank] = {.newest = hello.checkpointed.saved,
-                           .members = hello.members,
+                           .members = std::min(hello.members, place_.size()),
                            .has_before = hello.has_before,
                            .view = view_of(hello)};
   return {};
@@ -100,8 +100,10 @@ void Meeting::offer(Offer mine) {
   offers_[place_.self] = std::move(mine);
 }
 
-View Meeting::view_of(const Hello& hello) {
-  View view{.epoch = hello.epoch, .live = RankList::below(hello.members)};
+// A peer may say any number of members.
+View Meeting::view_of(const Hello& hello) const {
+  const std::uint32_t members = std::min(hello.members, place_.size());
+  View view{.epoch = hello.epoch, .live = RankList::below(members)};
   for (const Rank rank : hello.lost) view.live.erase(rank);
   for (const auto& [rank, epoch] : hello.returned) view.returned[rank] = epoch;
   return view;

@@ -23,8 +23,8 @@ namespace longhaul::net {
 struct MeetingConfig {
   std::uint64_t process = 0;     // as PeersConfig's
   std::set<Rank> left_out = {};  // by [run] without
-  Time nothing_to_rejoin{0};     // without a member for so long one that asks gives up
-  Time told_so{0};               // the same if somebody has told it that no run is there
+  Time nothing_to_rejoin{0};     // an asking node without a member in contact gives up
+  Time told_so{0};               // the same after an arriving node has refused it
   // No process dies and is started again within this. A peer that was heard earlier before the last
   // one came may have begun with another process of that one, and is asked again.
   Time fresh{0};
@@ -34,7 +34,7 @@ struct MeetingConfig {
 
 class Meeting {
  public:
-  // What this node's link to a peer knows.
+  // The state of this node's link to a peer.
   struct Contact {
     std::optional<std::uint64_t> process;  // that the link is of
     bool connected = false;
@@ -48,7 +48,7 @@ class Meeting {
   // --- what others say. The hello is of a member of the job, and not this node's own.
   struct Answer {
     std::optional<Refusal> refusal;
-    bool replaces = false;  // a new process: the peer's link begins anew before the hello is taken
+    bool replaces = false;  // a new process: the peer needs a new link first
   };
   Answer hear(const Hello&, Time now);
   // An arriving node has to ask this member whether it knows it.
@@ -59,24 +59,24 @@ class Meeting {
   struct Offer {                // of a checkpoint
     std::uint64_t newest = 0;   // 0: none
     std::uint32_t members = 0;  // nodes of the job then
-    bool has_before = false;    // it could resume from the one before, too
+    bool has_before = false;    // the checkpoint before can be resumed from, too
     View view = {};             // in it
   };
   void offer(Offer mine);
   bool holds_state() const { return offers_.at(place_.self).newest > 0; }
   bool here(Rank) const;  // connected, or left out
   bool asks(Rank peer) const { return asking_.contains(peer); }
-  // The wait is over: all are here, have not begun, and begin with this node; or a member counts on
-  // it.
+  // Returns true if this node can begin: all others are connected and begin with it, or a member
+  // has begun with it.
   bool complete(Time now);
-  // Those that must say again that they have not begun, of all that are here.
+  // Connected nodes that must be asked again whether they have begun.
   const std::vector<Rank>& to_ask() const { return to_ask_; }
-  // Those who are here hold a state that they can continue from.
+  // Returns true if the connected nodes hold a state that they can resume.
   bool can_resume() const;
-  // The checkpoint that the run resumes from, by what all have offered; 0: none, it begins. It is
-  // the newest that a quorum of its view holds: nodes without it were lost, and rejoin. So was who
-  // is not in that view, or came back to it since its own: its checkpoint of that number is of
-  // another moment. Nothing: this node is one of those. Error: no quorum holds one state.
+  // Returns the checkpoint to resume from; 0: the run begins. It is the newest that a quorum of its
+  // view holds. Nodes without it were lost and must rejoin. A node that is not in that view, or has
+  // returned to it since its own checkpoint, is no holder: its checkpoint of that number is of
+  // another moment. Null: this node must rejoin. Error: no quorum holds one state.
   Result<std::optional<std::uint64_t>> choose_checkpoint() const;
 
   // --- the run
@@ -92,9 +92,8 @@ class Meeting {
   bool nothing_to_rejoin(Time now);
 
   // --- new processes of peers, at a member
-  bool is_stranger(Rank peer) const {
-    return !strangers_.empty() && strangers_.contains(peer);
-  }                                                                       // it asks, is not in
+  // Returns true if the peer asks and no list admits it yet.
+  bool is_stranger(Rank peer) const { return !strangers_.empty() && strangers_.contains(peer); }
   bool forget_stranger(Rank peer) { return strangers_.erase(peer) > 0; }  // in, or gone again
   bool has_restarted(Rank peer) const { return restarted_.contains(peer); }
   void replaced(Rank peer) { restarted_.erase(peer); }
@@ -108,7 +107,7 @@ class Meeting {
   std::optional<Refusal> wait_for_former(const Hello&, const Contact&, Time now);
   bool is_here(Rank) const;  // connected, or this one
   bool holds_quorum(const std::set<Rank>& holders, const Offer& of) const;
-  static View view_of(const Hello&);
+  View view_of(const Hello&) const;
 
   const Place place_;
   const MeetingConfig config_;

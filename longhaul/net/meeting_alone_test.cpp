@@ -284,6 +284,17 @@ TEST(MeetingAlone, AQuorumIsOfTheCheckpointsView) {
   EXPECT_TRUE(node.meeting.can_resume());
 }
 
+// A view of its size would take gigabytes.
+TEST(MeetingAlone, ALiarsNumberOfMembersIsBounded) {
+  FedMeeting node;
+  node.meeting.offer({.newest = 5, .members = 3, .has_before = true, .view = {}});
+  Hello liar = node.offers(1, 201, 5);
+  liar.members = ~0u;
+  EXPECT_EQ(node.answer(liar), "");
+  node.connect(1, 201);
+  EXPECT_TRUE(node.meeting.can_resume()) << "two of three, as without the lie";
+}
+
 TEST(MeetingAlone, TheNamedSiteMustBeHere) {
   for (const bool here : {false, true}) {
     FedMeeting node(3, 0, true, {1});

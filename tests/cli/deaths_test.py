@@ -68,7 +68,7 @@ class Deaths(launch_test.Case):
     def test_two_of_four_are_taken_back(self):
         launch = self.begin(4, *FOREVER)
         self.hit(launch, ["lima", "paris"], signal.SIGKILL)
-        self.until(launch, "rank 3 (paris) is back; the run goes on with 4 of 4 nodes")
+        self.until(launch, "is back; the run goes on with 4 of 4 nodes")  # either may be first
         self.until_all_train(launch)
         self.stop(launch)
 
