@@ -1,10 +1,10 @@
 // docs/messages.md is written by the structs themselves. To write it anew: scripts/generate-docs
 #include <fmt/format.h>
 
-#include <cmath>
 #include <set>
 
 #include "longhaul/run/job/testing/generated.h"
+#include "tests/message_fields.h"
 #include "tests/message_table.h"
 
 namespace longhaul {
@@ -20,34 +20,6 @@ constexpr std::string_view kHead =
     "than its bound, or bytes left over make the message malformed: it is counted, told, dropped.\n"
     "Every frame adds "
     "a header of 40 bytes (longhaul/core/message.h); `piece` carries a body.\n";
-
-template <class T>
-std::string type_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return "flag";
-  else if constexpr (std::is_enum_v<T>)
-    return type_of<std::underlying_type_t<T>>();
-  else if constexpr (std::is_floating_point_v<T>)
-    return fmt::format("f{}", 8 * sizeof(T));
-  else if constexpr (std::is_arithmetic_v<T>)
-    return fmt::format("{}{}", std::is_signed_v<T> ? "i" : "u", 8 * sizeof(T));
-  else if constexpr (Fielded<T>) {
-    std::string text;
-    T value{};
-    T::fields(value, [&]<class Member>(const Field& f, Member&) {
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", f.name, type_of<Member>());
-    });
-    return "(" + text + ")";
-  } else {
-    return "list of " + type_of<typename T::value_type>();
-  }
-}
-
-std::string bounds(const Field& f) {
-  if (!std::isfinite(f.min) && !std::isfinite(f.max)) return "";
-  if (!std::isfinite(f.min)) return fmt::format("at most {:g}", f.max);
-  return fmt::format("{:g} to {:g}", f.min, f.max);
-}
 
 std::string page() {
   std::string text(kHead), last;
