@@ -1,8 +1,11 @@
 """Which mutants scripts/mutants runs: a sample by seed, and the lines that a change touches."""
 import collections
 import difflib
+import os
 import random
 import re
+import subprocess
+import sys
 
 import mutation
 
@@ -35,6 +38,33 @@ def sample(mutants, number, seed):
                  for k in range(number)]
     rng.shuffle(drawn)
     return drawn
+
+
+def folder_of(mutant):
+    return "/".join(mutant.path.split("/")[:2])
+
+
+def sample_each(mutants, number, seed):
+    """`number` of each folder under longhaul/, in an order by seed: the first have some of each."""
+    folders = collections.defaultdict(list)
+    for mutant in mutants:
+        folders[folder_of(mutant)].append(mutant)
+    drawn = [m for folder in sorted(folders) for m in sample(folders[folder], number, seed)]
+    random.Random(seed).shuffle(drawn)
+    return drawn
+
+
+def table(mutants, known):
+    """The verdicts of each folder, as Markdown; those that did not compile or run do not count."""
+    counts = collections.defaultdict(collections.Counter)
+    for mutant in mutants:
+        counts[folder_of(mutant)][known.get(mutant.key(), ("not run",))[0]] += 1
+    lines = ["| folder | killed | survived | score |", "|---|---|---|---|"]
+    for folder, of in sorted(counts.items()):
+        judged = of["killed"] + of["survived"]
+        score = f"{100 * of['killed'] / judged:.0f} %" if judged else "-"
+        lines.append(f"| {folder} | {of['killed']} | {of['survived']} | {score} |")
+    return "\n".join(lines)
 
 
 def shape(line):
@@ -74,3 +104,21 @@ def changed_lines(diff):
             added.append(line[1:])
     close()
     return {p: numbers for p, numbers in found.items() if numbers}
+
+
+def git(root, *arguments):
+    done = subprocess.run(["git", "-c", f"safe.directory={os.path.abspath(root)}", "-C", root,
+                           *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"mutants: git {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def since(root, commit):
+    """Path -> changed lines, None for all of a file that git does not know."""
+    start = git(root, "merge-base", commit, "HEAD").strip()
+    lines = changed_lines(
+        git(root, "diff", "-U0", "-M", "--no-color", "--no-ext-diff", "--src-prefix=a/",
+            "--dst-prefix=b/", start, "--", "longhaul"))
+    new = git(root, "ls-files", "--others", "--exclude-standard", "--", "longhaul").splitlines()
+    return {**lines, **{path: None for path in new}}

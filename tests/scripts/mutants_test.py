@@ -220,6 +220,20 @@ class Choice(unittest.TestCase):
         self.assertEqual(len(set(mutation_choice.sample(mutants, 70, 1))), 70)
         self.assertEqual(len(mutation_choice.sample(mutants, 1000, 1)), len(mutants))
 
+    def test_a_sample_of_each_folder_and_its_table(self):
+        mutants = []
+        for folder, lines in (("core", 30), ("sync", 10), ("sync/lag", 10)):
+            text = "void f() {\n" + "  x = y + 1;\n" * lines + "}\n"
+            mutants += mutation.mutants_of(f"longhaul/{folder}/a.cpp", text)
+        drawn = mutation_choice.sample_each(mutants, 4, 1)
+        self.assertEqual(sorted(mutation_choice.folder_of(m) for m in drawn),
+                         ["longhaul/core"] * 4 + ["longhaul/sync"] * 4)
+        drawn.sort(key=lambda m: m.path)
+        known = {m.key(): (verdict, "") for m, verdict in zip(drawn, [
+            "killed", "killed", "survived", "did not compile"])}
+        self.assertEqual(mutation_choice.table(drawn, known).split("\n")[2:], [
+            "| longhaul/core | 2 | 1 | 67 % |", "| longhaul/sync | 0 | 0 | - |"])
+
     def test_changed_lines_leave_out_renames(self):
         def lines(before, after):
             head = "diff --git a/f.cpp b/f.cpp\n--- a/f.cpp\n+++ b/f.cpp\n@@ -1,9 +5,9 @@ x\n"
