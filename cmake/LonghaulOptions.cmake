@@ -13,6 +13,7 @@ set(LONGHAUL_TESTS "all" CACHE STRING "Tests to build: all, or torch: those that
 set(LONGHAUL_TEST_DEFINITIONS "" CACHE STRING "Macros of tests: base/testing/effort.h reads them")
 set(LONGHAUL_TEST_OPTIONS -O1 CACHE STRING "Compile options of tests")
 set(LONGHAUL_HOT_OPTIONS "" CACHE STRING "Compile options of folders that are HOT")
+option(LONGHAUL_ORDERLY_EXIT "The program ends by exit(), which writes counts of lines" OFF)
 option(LONGHAUL_FUZZ "Build the fuzzers (clang only)" OFF)
 set(LONGHAUL_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=, or empty")
 

@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   longhaul::run::watch_signals();
   const int code = longhaul::cli::run(argc, argv);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LONGHAUL_ORDERLY_EXIT)
   return code;  // leaks are looked for, and the exit code of a report is set, by exit()
 #else
   // Nothing is left that destructors of static objects have to do. Those of libtorch's tables of
