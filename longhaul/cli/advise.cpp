@@ -72,10 +72,16 @@ class Adviser {
     return std::move(advice_);
   }
 
-  // The job of a candidate, as it was without the limit of a trial: with the [stop] of the user.
-  run::Job job(const Candidate& candidate) const {
-    run::Job job = trial_job(candidate);
-    job.stop.max_rounds = candidates_->max_rounds(candidate);
+  // The best one's job without the limit of a trial: with the [stop] of the user, and twice the
+  // rounds that its runs took to the target where max_rounds would have ended one of them before.
+  run::Job best_job(Advice& advice) const {
+    const Candidate& best = advice.search.ranking.front().candidate;
+    run::Job job = trial_job(best);
+    job.stop.max_rounds = candidates_->max_rounds(best);
+    if (job.stop.max_rounds < rounds_to_target_) {
+      advice.rounds_before = job.stop.max_rounds;
+      advice.rounds_written = job.stop.max_rounds = 2 * rounds_to_target_;
+    }
     return job;
   }
 
@@ -265,6 +271,7 @@ class Adviser {
     const Trial& winner = advice_.search.ranking.front();
     if (!winner.to_target) return;
     advice_.times = {*winner.to_target};
+    rounds_to_target_ = winner.summary.rounds;
     if (is_over(0.95) && !args_.budget_epochs) return;
     std::vector<run::PoolRun> runs;
     for (std::size_t i = 1; i <= kSeedsBeside; ++i) {
@@ -281,7 +288,10 @@ class Adviser {
     note(fmt::format("the best one with {} more seeds", kSeedsBeside));
     for (const Trial& trial :
          run_trials(runs, std::vector<Candidate>(runs.size(), winner.candidate), 0))
-      if (trial.to_target) advice_.times.push_back(*trial.to_target);
+      if (trial.to_target) {
+        advice_.times.push_back(*trial.to_target);
+        rounds_to_target_ = std::max<std::uint64_t>(rounds_to_target_, trial.summary.rounds);
+      }
   }
 
   const AdviseArgs& args_;
@@ -294,6 +304,7 @@ class Adviser {
   Advice advice_;
   std::optional<Error> failed_;
   std::size_t stage_ = 0, runs_ = 0;
+  std::uint64_t rounds_to_target_ = 0;  // the most of the best one's runs
 };
 
 // A matrix as the written job has to name it: seen from where that lies, so that both can be moved
@@ -316,7 +327,7 @@ int advise(const AdviseArgs& args) {
   const bool found = advice->found();
   if (!found) advice->not_written = args.write;
   if (found && !args.write.empty()) {
-    run::Job best = adviser.job(advice->search.ranking.front().candidate);
+    run::Job best = adviser.best_job(*advice);
     beside(best.wan.mbps_csv, args.write);
     beside(best.wan.rtt_ms_csv, args.write);
     if (const Status written = run::write_atomically(args.write, run::to_toml(best)); !written)

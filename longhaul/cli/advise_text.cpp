@@ -164,6 +164,9 @@ std::string advice_text(const Advice& advice, const std::string& written) {
   text += fmt::format("\n{} in {}; trials are in {}/\n", count_text(advice.runs, "run"),
                       run::duration_text(advice.spent_s), advice.folder);
   if (!written.empty()) text += fmt::format("The job is in {}\n", written);
+  if (!written.empty() && advice.rounds_before)
+    text += fmt::format("  with [stop] max_rounds = {} in place of {}: its runs needed more\n",
+                        *advice.rounds_written, *advice.rounds_before);
   return text;
 }
 
@@ -180,6 +183,7 @@ nlohmann::ordered_json to_json(const Advice& advice) {
                                  {"epochs", advice.epochs},
                                  {"real_s", advice.spent_s}};
   if (advice.found()) json["recommended"] = advice.search.ranking.front().candidate.label;
+  if (advice.rounds_written) json["max_rounds_written"] = *advice.rounds_written;
   for (const Trial& trial : advice.search.ranking) json["ranking"].push_back(trial_json(trial));
   return json;
 }

@@ -1,5 +1,7 @@
 #pragma once
 // What `longhaul plan` found, in words and as JSON.
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +19,8 @@ struct Advice {
   std::size_t predicted = 0, not_predicted = 0, illegal = 0, runs = 0;
   std::vector<Candidate> fastest;  // as predicted: the most samples a second first
   bool interrupted = false;        // by Ctrl-C
+  // [stop] max_rounds of the job, where the runs of the best one needed more; of the job written.
+  std::optional<std::uint64_t> rounds_before, rounds_written;
   std::string not_written;         // the file of --write, which has no job; "": none was asked for
   std::set<std::string> left_out;  // strategies that are not recommended by their kind
   double spent_s = 0, epochs = 0;  // real time; samples of all trials, in training sets

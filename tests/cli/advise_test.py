@@ -40,7 +40,9 @@ class Plan(Runs):
         jobs = self.folder / "jobs"
         jobs.mkdir()
         (jobs / "rates.csv").write_text("src,tokyo,lima\ntokyo,,1\nlima,1,\n")
-        (jobs / "small.toml").write_text(JOB.replace("mbps = 1,", 'mbps_csv = "rates.csv",'))
+        # The job's own max_rounds would end its runs before the target.
+        (jobs / "small.toml").write_text(JOB.replace("mbps = 1,", 'mbps_csv = "rates.csv",')
+                                         .replace("max_rounds = 5", "max_rounds = 1"))
         done = self.longhaul("plan", "jobs/small.toml", "--budget-epochs", 100, "--jobs", 2,
                              "--quiet", "--json", "--write", "jobs/best.toml", "--out", "p")
         self.assertIn('\nmbps_csv = "rates.csv"\n', (jobs / "best.toml").read_text())
@@ -55,6 +57,8 @@ class Plan(Runs):
         run = json.loads(self.longhaul("simulate", "moved/best.toml", "--quiet", "--json",
                                        "--out", "best").stdout)
         self.assertEqual(run["time_to_target_s"], best["time_to_target_s"])
+        self.assertGreater(best["rounds"], 1)
+        self.assertGreaterEqual(plan["max_rounds_written"], 2 * best["rounds"])
         self.assertEqual((run["sync"], run["overlay"], run["codec"]),
                          (best["sync"], best["overlay"], best["codec"]))
         self.assertIn("exists already", self.longhaul("plan", "moved/small.toml", "--out",
