@@ -177,6 +177,7 @@ Status Membership::take(Rank from, const Prepare& m, Turn& turn) {
 Status Membership::take(Rank from, const Promise& m, Turn& turn) {
   if (is_old(from, m.epoch, turn) || mine_.number == 0 || m.ballot != mine_) return Ok{};
   if (m.accepted.number > 0) LH_TRY(check_list(m.live));
+  if (m.blank && view_.has(from)) voteless_.insert(from);
   if (asked_ || !view_.has(from) || !promises_.emplace(from, !m.blank).second) return Ok{};
   if (best_ < m.accepted) {
     best_ = m.accepted;
@@ -241,12 +242,13 @@ void Membership::begin_epoch() {
   std::erase_if(unreachable_, lost);
   std::erase_if(ended_, lost);
   std::erase_if(calling_, [&](Rank rank) { return !lost(rank) && !ended_.contains(rank); });
-  votes_ = {
-      .epoch = view_.epoch + 1, .promised = {}, .accepted = {}, .live = {}, .last = decided(view_)};
+  // One that was let in may have voted on a later epoch before it hears of this one.
+  if (votes_.epoch <= view_.epoch)
+    votes_ = {.epoch = view_.epoch + 1, .promised = {}, .accepted = {}, .live = {}, .last = {}};
+  votes_.last = decided(view_);
   votes_changed_ = true;
-  mine_ = best_ = {};
-  promises_.clear();
-  accepts_.clear();
+  mine_ = {};
+  voteless_.clear();
   asked_ = proposing_ = false;
   waits_ = 0;
   open_since_.reset();
@@ -299,13 +301,18 @@ std::string Membership::named(const std::set<Rank>& ranks) const {
 
 // What it takes to decide without them.
 std::string Membership::needs() const {
+  const std::string without = voteless_.empty()
+                                  ? ""
+                                  : "; " + named(voteless_) +
+                                        " was started again without its folder, and has no vote "
+                                        "unless all members answer";
   if (!quorum_.named.empty())
     return "the part that holds site " + members_->at(quorum_.named.front()).site +
-           " continues ([net] continue_with)";
+           " continues ([net] continue_with)" + without;
   std::string text = "agreement needs " + std::to_string(quorum_.needed(view_.live)) + " of the " +
                      std::to_string(view_.live.size()) + " members of epoch " +
                      std::to_string(view_.epoch) + ", this one reaches " +
-                     std::to_string(view_.live.size() - unreachable_.size());
+                     std::to_string(view_.live.size() - unreachable_.size()) + without;
   if (view_.live.size() == 2)
     text +=
         "; a third site with roles = [\"witness\"], or [net] continue_with, would let one of two "
@@ -316,7 +323,10 @@ std::string Membership::needs() const {
 std::string Membership::waiting_for() const {
   if (outside_) return "the other sites to let it in";
   if (unreachable_.empty()) return "";
-  return (has_quorum() ? "" : "a majority: ") + named(unreachable_) + "; " + needs();
+  const bool decides = quorum_.decides(view_.live, [this](Rank rank) {
+    return !unreachable_.contains(rank) && !voteless_.contains(rank);
+  });
+  return (decides ? "" : "a majority: ") + named(unreachable_) + "; " + needs();
 }
 
 void Membership::state(Archive& ar) {

@@ -163,6 +163,7 @@ class Membership final : public Machine {
   Ballot mine_, best_;
   std::vector<Rank> wanted_;
   std::map<Rank, bool> promises_, accepts_;  // by rank: it knows what it has accepted before
+  std::set<Rank> voteless_;                  // of the view: they have answered that they do not
   bool asked_ = false;                       // the list is out
   std::uint64_t highest_seen_ = 0;
   std::uint32_t waits_ = 0;         // retries for the epoch to come

@@ -110,11 +110,25 @@ TEST(MembershipAlone, WhoIsLaterInLineWaitsFirst) {
   for (int time = 0; time < 2; ++time) {
     node.finds(2);
     EXPECT_THAT(node.said<Membership::Prepare>(), IsEmpty());
+    EXPECT_EQ(node.timers.at(kRetry), 2500ms) << "a quarter longer than the first in line";
     node.timer(kRetry);
     EXPECT_EQ(node.said<Membership::Prepare>().size(), 3u);
     node.finds(2, false);
     node.sent.clear();
   }
+}
+
+TEST(MembershipAlone, ADecisionBeginsTheLineAndTheWaitAnew) {
+  FedMembership second(1, 5), first(0, 5);
+  for (const Rank lost : {3u, 4u}) second.finds(lost), first.finds(lost);
+  second.timer(kRetry, 590s);
+  second.sent.clear();
+  first.now = 590s;
+  for (FedMembership* const node : {&first, &second})
+    ASSERT_TRUE(node->hear(2, Membership::Decided{1, {0, 1, 2, 3}}));
+  EXPECT_THAT(second.said<Membership::Prepare>(), IsEmpty()) << "0 is to propose";
+  first.timer(kRetry, 650s);
+  EXPECT_EQ(first.failure, "") << "60 s since the decision";
 }
 
 // Else it would be refused by all that have promised a higher one.
@@ -209,6 +223,8 @@ TEST(MembershipAlone, WhoHasAMajorityAgainLooksOnceMoreAtItsSuspicions) {
 
 TEST(MembershipAlone, TheFormerProcessIsLeftOutBeforeTheNewOneIsLetIn) {
   FedMembership node(0, 2);
+  node.returned(2);
+  EXPECT_THAT(node.said<Membership::Prepare>(), IsEmpty()) << "no member of the job";
   node.returned(1);
   auto prepares = node.said<Membership::Prepare>();
   ASSERT_EQ(prepares.size(), 2u) << "also to the new process, which votes for the former";
@@ -320,6 +336,30 @@ TEST(MembershipAlone, BlankAnswersCountOnlyIfAllAnswer) {
   EXPECT_EQ(node.membership.view().epoch, 1u);
 }
 
+TEST(MembershipAlone, WhoHasNoVoteIsNamed) {
+  FedMembership node(0, 3);
+  node.returned(1);
+  node.finds(2);
+  const auto ballot = node.proposed();
+  EXPECT_THAT(node.membership.waiting_for(), Not(HasSubstr("no vote")));
+  ASSERT_TRUE(node.hear(0, Membership::Promise{1, ballot, {}, {}}));
+  ASSERT_TRUE(node.hear(1, Membership::Promise{1, ballot, {}, {}, true}));
+  EXPECT_EQ(node.membership.waiting_for(),
+            "a majority: rank 2 (s2); agreement needs 2 of the 3 members of epoch 0, this one "
+            "reaches 2; rank 1 (s1) was started again without its folder, and has no vote unless "
+            "all members answer");
+  node.timer(kRetry, 600s);
+  EXPECT_THAT(node.failure, HasSubstr("rank 1 (s1) was started again without its folder"));
+  ASSERT_TRUE(node.hear(1, Membership::Decided{1, {0, 2}}));
+  EXPECT_THAT(node.membership.waiting_for(), Not(HasSubstr("no vote"))) << "of the list before";
+  FedMembership named(1, 3, 0, {0});
+  named.returned(0);
+  named.finds(2);
+  named.timer(kRetry, 2s);
+  ASSERT_TRUE(named.hear(0, Membership::Promise{1, named.proposed(), {}, {}, true}));
+  EXPECT_THAT(named.membership.waiting_for(), HasSubstr("rank 0 (s0) was started again without"));
+}
+
 TEST(MembershipAlone, AtTheEndItLetsNobodyIn) {
   FedMembership node(0, 3);
   node.is_told({0, 1});
@@ -394,6 +434,8 @@ TEST(MembershipAlone, TheListOfTheHighestBallotIsProposed) {
   ASSERT_FALSE(accepts.empty());
   EXPECT_THAT(accepts[0].second.live, ElementsAre(0, 1, 2));
   EXPECT_FALSE(node.hear(1, Membership::Accept{1, {9, 1}, {}})) << "an empty list";
+  ASSERT_TRUE(node.hear(3, Membership::Promise{1, ballot, {9, 3}, {0, 1}}));
+  EXPECT_THAT(node.said<Membership::Accept>(), IsEmpty()) << "the list is out";
 }
 
 TEST(MembershipAlone, ARepeatedQuestionIsAnsweredAgain) {
@@ -453,6 +495,43 @@ TEST(MembershipAlone, OneThatIsLetInProposesWhatItHasFound) {
   EXPECT_FALSE(node.timers.contains(kLetIn));
   EXPECT_FALSE(node.said<Membership::Prepare>().empty());
   EXPECT_TRUE(node.membership.take_votes());
+}
+
+// Messages of others may come in another order than they were sent.
+TEST(MembershipAlone, WhoIsLetInKeepsWhatItHasPromisedOfLaterEpochs) {
+  FedMembership node(0, 4, /*incarnation=*/1);
+  ASSERT_TRUE(node.hear(1, Membership::Prepare{4, {3, 1}}));
+  EXPECT_EQ(node.said<Membership::Promise>().size(), 1u);
+  ASSERT_TRUE(node.hear(1, Membership::Decided{2, {0, 1, 2}, {{0, 2}}, 4}));
+  ASSERT_TRUE(node.hear(1, Membership::Decided{3, {0, 1}, {{0, 2}}, 4}));
+  EXPECT_EQ(node.membership.view().epoch, 3u);
+  node.sent.clear();
+  ASSERT_TRUE(node.hear(2, Membership::Prepare{4, {2, 2}}));
+  EXPECT_THAT(node.said<Membership::Promise>(), IsEmpty()) << "it has promised a higher one";
+  ASSERT_TRUE(node.hear(1, Membership::Prepare{4, {4, 1}}));
+  EXPECT_EQ(node.said<Membership::Promise>().size(), 1u);
+}
+
+TEST(MembershipAlone, WhoIsLetInLooksForMembersOfTheListAlone) {
+  FedMembership node(0, 4, /*incarnation=*/1);
+  node.finds(3);
+  ASSERT_TRUE(node.hear(1, Membership::Decided{2, {0, 1, 2}, {{0, 2}}, 4}));
+  EXPECT_EQ(node.membership.waiting_for(), "");
+  EXPECT_THAT(node.said<Membership::Prepare>(), IsEmpty());
+}
+
+TEST(MembershipAlone, OneThatIsOutsideForgetsNoEpochThatIsOver) {
+  FedMembership node(2, 3, /*incarnation=*/1);
+  ASSERT_TRUE(node.hear(1, Membership::Decided{1, {0, 1}, {}, 3}));
+  ASSERT_TRUE(node.hear(0, Membership::Prepare{1, {1, 0}}));
+  EXPECT_THAT(node.said<Membership::Promise>(), IsEmpty());
+  FedMembership kept(2, 3, /*incarnation=*/1);
+  Membership::Votes votes{.epoch = 1, .promised = {}, .accepted = {}, .live = {}, .last = {}};
+  votes.last.live = {0, 1, 2};
+  ASSERT_TRUE(kept.membership.remember(to_wire(votes)));
+  ASSERT_TRUE(kept.membership.take_votes());
+  ASSERT_TRUE(kept.hear(1, Membership::Promise{6, {1, 1}, {}, {}}));
+  EXPECT_TRUE(kept.membership.take_votes()) << "it votes on epoch 6 from now on";
 }
 
 // What is resumed has other processes; its votes are of another life, and kept anew.
