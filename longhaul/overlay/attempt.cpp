@@ -89,4 +89,8 @@ std::string list_ranks(const std::vector<Rank>& ranks) {
   return text;
 }
 
+std::string named_ranks(const std::vector<Rank>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks);
+}
+
 }  // namespace longhaul::overlay

@@ -174,5 +174,7 @@ Contributors contributors_of(const GroupMembers&, const CodecKey&, const std::ve
 inline constexpr Service kBulk{.priority = 4};
 // "2, 5 and 7 more"
 std::string list_ranks(const std::vector<Rank>& ranks);
+// "rank 2", "ranks 2, 5"
+std::string named_ranks(const std::vector<Rank>& ranks);
 
 }  // namespace longhaul::overlay

@@ -126,6 +126,8 @@ TEST_F(AttemptTest, OnlyMembersContributeAndOnce) {
 // What a user reads when hundreds of peers are missing.
 TEST_F(AttemptTest, LongListsOfRanksAreCutAndRefusalsNameRoundAndPeer) {
   EXPECT_EQ(list_ranks({}), "");
+  EXPECT_EQ(named_ranks({2}), "rank 2");
+  EXPECT_EQ(named_ranks({2, 5}), "ranks 2, 5");
   EXPECT_EQ(list_ranks({2, 5}), "2, 5");
   EXPECT_EQ(list_ranks(std::vector<Rank>(8, 3)), "3, 3, 3, 3, 3, 3, 3, 3");
   EXPECT_EQ(list_ranks(std::vector<Rank>(300, 3)), "3, 3, 3, 3, 3, 3, 3, 3 and 292 more");

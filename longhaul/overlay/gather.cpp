@@ -122,8 +122,8 @@ std::string GatherAttempt::waiting_for(const std::vector<bool>&) const {
     if (missing && spec_.team->members[i] != spec_.team->self)
       ranks.push_back(spec_.team->members[i]);
   }
-  return round_text() + (ranks.empty() ? ": roster of " + std::to_string(spec_.plan->root())
-                                       : ": parts of " + list_ranks(ranks));
+  return round_text() + (ranks.empty() ? ": roster of rank " + std::to_string(spec_.plan->root())
+                                       : ": parts of " + named_ranks(ranks));
 }
 
 void GatherAttempt::state(Archive& ar) {

@@ -37,7 +37,7 @@ TEST(Gather, NamesThoseWhosePartsItWaitsFor) {
   std::set<std::string> said;
   do said.insert(exchange.at(1).overlay().waiting_for());
   while (exchange.step());
-  EXPECT_TRUE(said.contains("round 0: parts of 0, 2"));
+  EXPECT_TRUE(said.contains("round 0: parts of ranks 0, 2"));
   for (const std::string& one : said)
     EXPECT_EQ(one.find('1', one.find(" of ")), std::string::npos) << "not of itself: " << one;
 }

@@ -271,7 +271,7 @@ std::string Group::waiting_for() const {
   if (frozen())
     return (number_ == 0 ? "" : "group " + std::to_string(number_) + ", ") + "epoch " +
            std::to_string(team_.epoch) + ": reports of " +
-           list_ranks({awaiting_reports_.begin(), awaiting_reports_.end()});
+           named_ranks({awaiting_reports_.begin(), awaiting_reports_.end()});
   for (const auto& [range, exchange] : exchanges_) {
     if (!exchange.begun()) continue;
     return exchange.waiting_for() +

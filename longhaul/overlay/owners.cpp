@@ -176,7 +176,7 @@ std::string Owners::waiting_for(const std::vector<bool>& mean_pieces) const {
       if (missing && spec_.team->members[i] != spec_.team->self)
         ranks.push_back(spec_.team->members[i]);
     }
-    if (!ranks.empty()) return round_text() + ": parts of " + list_ranks(ranks);
+    if (!ranks.empty()) return round_text() + ": parts of " + named_ranks(ranks);
   }
   for (const Rank owner : spec_.plan->owners()) {
     const auto pieces = spec_.plan->pieces_of(owner);
@@ -185,8 +185,8 @@ std::string Owners::waiting_for(const std::vector<bool>& mean_pieces) const {
     };
     if (!std::all_of(pieces.begin(), pieces.end(), here)) ranks.push_back(owner);
   }
-  return round_text() + (ranks.empty() ? ": roster of " + std::to_string(spec_.plan->root())
-                                       : ": means of " + list_ranks(ranks));
+  return round_text() + (ranks.empty() ? ": roster of rank " + std::to_string(spec_.plan->root())
+                                       : ": means of " + named_ranks(ranks));
 }
 
 void Owners::state(Archive& ar) {

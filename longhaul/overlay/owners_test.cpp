@@ -206,14 +206,14 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
 TEST(Owners, SaysWhomItWaitsFor) {
   Node node(0);
   node.attempt.contribute(kOwned, 1, node.context);
-  EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 1, 2");
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of ranks 1, 2");
   ASSERT_TRUE(node.share(1, 0));
-  EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of 2");
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of rank 2");
   ASSERT_TRUE(node.share(2, 1));
   ASSERT_TRUE(node.give(2, 0, 1, 1) && node.give(2, 1, 1, 1));
   EXPECT_EQ(node.attempt.waiting_for({true, true, false, false, true, true}),
-            "round 0: means of 1");
-  EXPECT_EQ(node.attempt.waiting_for(std::vector<bool>(6, true)), "round 0: roster of 0");
+            "round 0: means of rank 1");
+  EXPECT_EQ(node.attempt.waiting_for(std::vector<bool>(6, true)), "round 0: roster of rank 0");
 }
 
 }  // namespace

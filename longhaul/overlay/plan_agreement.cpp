@@ -96,7 +96,7 @@ std::vector<Rank> PlanAgreement::lacking(std::uint32_t version) const {
 std::optional<std::string> PlanAgreement::hold_of(std::uint32_t version) const {
   const auto ranks = lacking(version);
   if (ranks.empty()) return std::nullopt;
-  return "plan " + std::to_string(version) + ": acknowledgements of " + list_ranks(ranks);
+  return "plan " + std::to_string(version) + ": acknowledgements of " + named_ranks(ranks);
 }
 
 std::optional<std::string> PlanAgreement::hold_of_first() const {

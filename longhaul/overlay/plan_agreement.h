@@ -37,7 +37,7 @@ class PlanAgreement {
   void on_contributed(Round);
   // It has the mean of that round, whether it gave a part in this epoch or not.
   void on_mean_ready(Round);
-  // What keeps it from doing so: "plan 2: acknowledgements of 1, 3".
+  // What keeps it from doing so: "plan 2: acknowledgements of ranks 1, 3".
   std::optional<std::string> hold(Round) const;
   // The same of what goes by the first plan.
   std::optional<std::string> hold_of_first() const;

@@ -60,11 +60,11 @@ TEST(PlanAgreement, F30_AllHaveTheFirstPlanBeforeAnybodyBegins) {
   const NewPlan plan = planner.propose_first(kFirst);
   EXPECT_FALSE(planner.lacks_first());
   const PlanAck two = *second.take(2, plan);
-  EXPECT_EQ(second.hold(7), "plan 1: acknowledgements of 5");
+  EXPECT_EQ(second.hold(7), "plan 1: acknowledgements of rank 5");
   const PlanAck three = *third.take(2, plan);
   ASSERT_TRUE(second.take(5, three));
   ASSERT_TRUE(planner.take(3, two));
-  EXPECT_EQ(planner.hold_of_first(), "plan 1: acknowledgements of 5");
+  EXPECT_EQ(planner.hold_of_first(), "plan 1: acknowledgements of rank 5");
   ASSERT_TRUE(planner.take(5, three));
   for (PlanAgreement* one : {&planner, &second}) {
     EXPECT_FALSE(one->hold(7));
@@ -109,9 +109,9 @@ TEST(PlanAgreement, F16_AllHaveAPlanBeforeAnybodyCanBeginIt) {
   EXPECT_EQ(plan.start, 6u) << "4 is under way here, and 5 may be elsewhere";
   EXPECT_FALSE(t.planner.may_propose());
   EXPECT_FALSE(t.planner.hold(4));
-  EXPECT_EQ(t.planner.hold(5), "plan 2: acknowledgements of 3, 5");
+  EXPECT_EQ(t.planner.hold(5), "plan 2: acknowledgements of ranks 3, 5");
   const PlanAck second = *t.second.take(2, plan), third = *t.third.take(2, plan);
-  EXPECT_EQ(t.second.hold(5), "plan 2: acknowledgements of 5");
+  EXPECT_EQ(t.second.hold(5), "plan 2: acknowledgements of rank 5");
   ASSERT_TRUE(t.second.take(5, third));
   EXPECT_FALSE(t.second.hold(5));
   ASSERT_TRUE(t.planner.take(3, second));
@@ -245,7 +245,7 @@ TEST(PlanAgreement, SavingAndLoadingEqualsGoingOn) {
   Archive in(bytes);
   loaded.state(in);
   ASSERT_TRUE(in.finish());
-  EXPECT_EQ(loaded.hold(5), "plan 2: acknowledgements of 5");
+  EXPECT_EQ(loaded.hold(5), "plan 2: acknowledgements of rank 5");
   EXPECT_EQ(digest_of(to_message(loaded.plan(6))), digest_of(to_message(kTwo)));
   ASSERT_TRUE(loaded.take(5, *t.third.take(2, plan)));
   loaded.on_contributed(5);

@@ -221,7 +221,7 @@ TEST(Replanner, F30_TheFirstPlanIsAwaitedByName) {
   while (exchange.step())
     for (Rank rank = 0; rank < 3; ++rank) seen.insert(exchange.at(rank).overlay().waiting_for());
   EXPECT_TRUE(seen.contains("round 0: the plan of rank 0"));
-  EXPECT_TRUE(seen.contains("round 0: plan 1: acknowledgements of 1, 2"));
+  EXPECT_TRUE(seen.contains("round 0: plan 1: acknowledgements of ranks 1, 2"));
 }
 
 // --- liars

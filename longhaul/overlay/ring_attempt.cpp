@@ -184,15 +184,15 @@ std::string RingAttempt::waiting_for(const std::vector<bool>& mean_pieces) const
   for (std::size_t piece = 0; piece < parts_.size(); ++piece) {
     const Rank owner = spec_.plan->owner(piece);
     if (size() > 1 && owner != previous() && !parts_[piece])
-      return round_text() + ": parts of " + list_ranks({previous()});
+      return round_text() + ": parts of " + named_ranks({previous()});
   }
   const bool all = std::find(mean_pieces.begin(), mean_pieces.end(), false) == mean_pieces.end();
-  if (mean_pieces.empty() || !all) return round_text() + ": means of " + list_ranks({previous()});
-  if (weights_.empty()) return round_text() + ": roster of " + list_ranks({spec_.plan->root()});
+  if (mean_pieces.empty() || !all) return round_text() + ": means of " + named_ranks({previous()});
+  if (weights_.empty()) return round_text() + ": roster of " + named_ranks({spec_.plan->root()});
   std::vector<Rank> silent;
   for (std::uint32_t i = 0; i < weights_.size(); ++i)
     if (weights_[i] == kUnknownWeight) silent.push_back(spec_.team->members[i]);
-  return round_text() + ": shares of " + list_ranks(silent);
+  return round_text() + ": shares of " + named_ranks(silent);
 }
 
 void RingAttempt::state(Archive& ar) {

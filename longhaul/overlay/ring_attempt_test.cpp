@@ -331,21 +331,21 @@ TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
 TEST(RingAttempt, SaysWhomItWaitsFor) {
   RingNode node(0, true, {0, 1, 2}, 7);
   node.contribute(1);
-  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 2");
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of rank 2");
   ASSERT_TRUE(node.share(2, 1));
   for (const std::size_t piece : {2u, 3u}) node.give(node.own(2), piece, 1, 1);
-  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 2") << "of its own pieces";
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of rank 2") << "of its own pieces";
   for (const std::size_t piece : {0u, 1u}) node.give(node.mixed(2), piece, 2, 1);
   std::vector<bool> means = {true, true, false, false, false, false};
-  EXPECT_EQ(node.attempt.waiting_for(means), "round 7: means of 2");
-  EXPECT_EQ(node.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: shares of 1");
+  EXPECT_EQ(node.attempt.waiting_for(means), "round 7: means of rank 2");
+  EXPECT_EQ(node.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: shares of rank 1");
 
   RingNode other(1, true, {0, 1, 2}, 7);  // is told by the root alone
   other.contribute(1);
   ASSERT_TRUE(other.share(0, 1));
   for (const std::size_t piece : {4u, 5u}) other.give(other.own(0), piece, 1, 1);
   for (const std::size_t piece : {2u, 3u}) other.give(other.mixed(0), piece, 2, 1);
-  EXPECT_EQ(other.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: roster of 0");
+  EXPECT_EQ(other.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: roster of rank 0");
 }
 
 // --- a circle -----------------------------------------------------------------------------------

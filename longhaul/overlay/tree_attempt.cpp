@@ -288,17 +288,17 @@ std::vector<Rank> TreeAttempt::slow_children() const {
 
 std::string TreeAttempt::waiting_for(const std::vector<bool>& mean_pieces) const {
   if (const auto ranks = silent(); !ranks.empty())
-    return round_text() + ": shares of " + list_ranks(ranks);
+    return round_text() + ": shares of " + named_ranks(ranks);
   if (const auto ranks = slow_children(); !ranks.empty())
-    return round_text() + ": parts of " + list_ranks(ranks);
+    return round_text() + ": parts of " + named_ranks(ranks);
   std::set<Rank> sources;
   for (std::uint32_t piece = 0; piece < mixed_.size(); ++piece)
     if (piece >= mean_pieces.size() || !mean_pieces[piece])
       if (const TreeNode& branch = branch_of(piece); !is_root(branch))
         sources.insert(spec_.team->node(branch.spread_from));
   return round_text() + (sources.empty()
-                             ? ": roster of " + std::to_string(spec_.plan->root())
-                             : ": means of " + list_ranks({sources.begin(), sources.end()}));
+                             ? ": roster of rank " + std::to_string(spec_.plan->root())
+                             : ": means of " + named_ranks({sources.begin(), sources.end()}));
 }
 
 void TreeAttempt::state(Archive& ar) {

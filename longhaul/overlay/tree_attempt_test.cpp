@@ -382,17 +382,17 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
 TEST(TreeAttempt, SaysWhomItWaitsFor) {
   FedTreeNode node(10, true, 7);
   node.contribute(1);
-  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: shares of 11, 13");
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: shares of ranks 11, 13");
   ASSERT_TRUE(node.share(11, 1) && node.share(13, 1));
   ASSERT_TRUE(node.give(11, node.own(11), 0, 1, 1));
-  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 11, 13");
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of ranks 11, 13");
   ASSERT_TRUE(node.give(11, node.own(11), 1, 1, 1));
   ASSERT_TRUE(node.give(11, node.own(11), 2, 1, 1));
-  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of 13");
+  EXPECT_EQ(node.attempt.waiting_for({}), "round 7: parts of rank 13");
   for (std::size_t piece = 0; piece < 3; ++piece)
     ASSERT_TRUE(node.give(13, node.own(13), piece, 1, 1));
-  EXPECT_EQ(node.attempt.waiting_for({true, false, true}), "round 7: means of 13");
-  EXPECT_EQ(node.attempt.waiting_for({true, true, true}), "round 7: roster of 12");
+  EXPECT_EQ(node.attempt.waiting_for({true, false, true}), "round 7: means of rank 13");
+  EXPECT_EQ(node.attempt.waiting_for({true, true, true}), "round 7: roster of rank 12");
 }
 
 // --- forests ------------------------------------------------------------------------------------

@@ -240,13 +240,13 @@ std::string Agent::waiting_for(const std::vector<bool>& mean_pieces) const {
     std::vector<Rank> silent;
     for (std::uint32_t i = 0; i < weights_.size(); ++i)
       if (weights_[i] == kUnknownWeight) silent.push_back(spec_.team->members[i]);
-    return round_text() + ": shares of " + list_ranks(silent);
+    return round_text() + ": shares of " + named_ranks(silent);
   }
   const std::vector<Rank> asked = coordinator_.fenced(spec_.key);
   if (serves() && !asked.empty())
-    return round_text() + ": whether parts came to " + list_ranks(asked);
+    return round_text() + ": whether parts came to " + named_ranks(asked);
   for (const Bucket& b : buckets_) {
-    if (serves() && !b.given) return at(b) + "parts of " + list_ranks(missing(b));
+    if (serves() && !b.given) return at(b) + "parts of " + named_ranks(missing(b));
     if (b.given || weight() == 0) continue;
     if (b.in) return at(b) + "the part of " + std::to_string(b.in->from);
     if (b.out) return at(b) + "that " + std::to_string(b.out->to) + " takes its part";
@@ -256,10 +256,10 @@ std::string Agent::waiting_for(const std::vector<bool>& mean_pieces) const {
     if (b.missing == 0) continue;
     std::vector<Rank> from;
     for (const auto& [rank, source] : b.sources) from.push_back(rank);
-    return at(b) + (from.empty() ? "the mean" + coordinator : "the mean of " + list_ranks(from));
+    return at(b) + (from.empty() ? "the mean" + coordinator : "the mean of " + named_ranks(from));
   }
   (void)mean_pieces;
-  return round_text() + ": roster of " + std::to_string(server());
+  return round_text() + ": roster of rank " + std::to_string(server());
 }
 
 void Agent::state(Archive& ar) {

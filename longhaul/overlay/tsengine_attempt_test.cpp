@@ -393,24 +393,24 @@ TEST(TsEngineAgent, SaysForWhichBucketAndWhomItWaits) {
   EXPECT_EQ(waits(node), "round 7, bucket 1: whom to send its part to (coordinator 2)");
   ASSERT_TRUE(node.hear(2, Merge{1, 7, 3, kMinute}) && node.hear(7, Got{1, 3, false, 1}));
   ASSERT_TRUE(node.announce_mean(7, 0, 4) && node.announce_mean(5, 0, 5));
-  EXPECT_EQ(waits(node), "round 7, bucket 0: the mean of 5, 7");
+  EXPECT_EQ(waits(node), "round 7, bucket 0: the mean of ranks 5, 7");
   node.give_all(7, node.mean(2), 0, 0, 1);
   EXPECT_EQ(waits(node), "round 7, bucket 1: the mean (coordinator 2)");
   ASSERT_TRUE(node.announce_mean(5, 1, 6));
   node.give_all(5, node.mean(2), 1, 0, 1);
-  EXPECT_EQ(waits(node), "round 7: roster of 2");
+  EXPECT_EQ(waits(node), "round 7: roster of rank 2");
 }
 
 TEST(TsEngineServer, SaysWhoseSharesAndPartsAreMissing) {
   Node early(2, {.round = 7});
   ASSERT_TRUE(early.share(5, 1));
-  EXPECT_EQ(early.attempt.waiting_for({}), "round 7: shares of 2, 3, 7");
+  EXPECT_EQ(early.attempt.waiting_for({}), "round 7: shares of ranks 2, 3, 7");
   Serving server({.round = 7});
   const auto waits = [&] { return server.attempt.waiting_for({}); };
-  EXPECT_EQ(waits(), "round 7, bucket 0: parts of 3, 5");
+  EXPECT_EQ(waits(), "round 7, bucket 0: parts of ranks 3, 5");
   ASSERT_TRUE(server.announce(3, 0, 1, 1, {3}));
   server.give_all(3, server.own(3), 0, 1, 6);
-  EXPECT_EQ(waits(), "round 7, bucket 0: parts of 5");
+  EXPECT_EQ(waits(), "round 7, bucket 0: parts of rank 5");
   ASSERT_TRUE(server.hear(5, Ready{1, 2, false, 0}));
   EXPECT_EQ(waits(), "round 7: whether parts came to 3");
 }
@@ -493,7 +493,7 @@ TEST(TsEngineServer, SavedAndLoadedItKnowsTheShares) {
   server.contribute(1);
   ASSERT_TRUE(server.share(3, 0.5));
   ASSERT_NO_FATAL_FAILURE(loaded.load(server));
-  EXPECT_EQ(loaded.attempt.waiting_for({}), "round 0: shares of 5, 7");
+  EXPECT_EQ(loaded.attempt.waiting_for({}), "round 0: shares of ranks 5, 7");
   EXPECT_FALSE(loaded.share(3, 0.5)) << "it came before";
   loaded.coordinator.open({0, 0, 0}, {16, 20});
   ASSERT_TRUE(loaded.share(5, 0) && loaded.share(7, 0));

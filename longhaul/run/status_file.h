@@ -20,7 +20,7 @@ struct NodeStatus {
   // meeting: connects to the others; computing, waiting; parting: tells the others that it is done;
   // simulating; ended.
   std::string state;
-  std::string waits_for = {};  // "round 11: parts of 2", "lima, oslo (2 of 4)"; "": nothing
+  std::string waits_for = {};  // "round 11: parts of rank 2", "lima, oslo (2 of 4)"; "": nothing
   double waited_s = 0;         // real time that it has waited for that
   Round rounds = 0, max_rounds = 0;
   double time_s = 0;  // of the run
