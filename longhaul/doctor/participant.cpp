@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <list>
 #include <mutex>
@@ -7,14 +8,14 @@
 
 #include "longhaul/doctor/coordinate.h"
 #include "longhaul/doctor/probe.h"
+#include "longhaul/net/callers.h"
 
 namespace longhaul::doctor {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Time kHelloTimeout = 5s;           // for a stranger to say who he is
-constexpr std::size_t kMaxConnections = 16;  // connections at a time
+constexpr Time kHelloTimeout = 5s;   // for a stranger to say who he is
 constexpr Time kLeaderTimeout = 1h;  // of the first site, between two things that it asks for
 
 // One site's part: a thread that listens, and one for each connection.
@@ -29,10 +30,14 @@ class Participant {
 
  private:
   struct Server {
+    std::string host;
+    Clock::time_point since = Clock::now();
     std::thread thread;
-    std::atomic<bool> done{false};
+    // It has said who it is; it has to go, for another caller.
+    std::atomic<bool> is_known{false}, has_to_go{false}, done{false};
   };
-  void serve(Socket);
+  void serve(Socket, Server&);
+  bool make_room_for(const std::string& host);
   void report_progress(const std::string& text) {
     const std::lock_guard lock(mutex_);
     options_.on_progress(text);
@@ -75,8 +80,10 @@ Status Participant::follow(const Channel& channel, bool& asked) {
   }
 }
 
-void Participant::serve(Socket socket) {
-  auto session = accept_peer(std::move(socket), own_, Deadline::within(kHelloTimeout, own_.stop));
+void Participant::serve(Socket socket, Server& server) {
+  const auto stop = [&] { return server.has_to_go || own_.stop(); };
+  auto session = accept_peer(std::move(socket), own_, Deadline::within(kHelloTimeout, stop));
+  server.is_known = bool(session);
   if (!session) return report_progress("refused a connection: " + session.error().what);
   if (session->hello.purpose == Purpose::probe) {
     const Status answered = answer(*session, own_, options_.port);
@@ -120,6 +127,27 @@ void Participant::sweep(bool all) {
   }
 }
 
+// As at the port of a run: net/callers.h. Whoever has said who it is keeps its place.
+bool Participant::make_room_for(const std::string& host) {
+  const auto is_member = [&](const std::string& of) {
+    return std::ranges::any_of(self_.addresses, [&](const net::Address& address) {
+      return net::host_of(net::to_string(net::Address{address.host, 0})) == of;
+    });
+  };
+  const auto time_of = [](Clock::time_point at) { return Time(at.time_since_epoch()); };
+  std::vector<Server*> waiting;
+  std::vector<net::Caller> callers;
+  for (Server& one : servers_) {
+    if (one.is_known || one.has_to_go) continue;
+    waiting.push_back(&one);
+    callers.push_back({one.host, is_member(one.host), true, time_of(one.since)});
+  }
+  const auto place = net::Callers::place_of({host, is_member(host), true, time_of(Clock::now())},
+                                            callers, time_of(Clock::now()));
+  if (place && *place < waiting.size()) waiting[*place]->has_to_go = true;
+  return place && servers_.size() < 2 * net::Callers::kMost;
+}
+
 // Without the first site it stays for the others, who may be told to call it; not for long.
 bool Participant::over() {
   const std::lock_guard lock(mutex_);
@@ -140,10 +168,13 @@ Status Participant::run(std::span<const int> listening_sockets) {
   while (!over()) {
     auto socket = accept(listening_sockets, Deadline::within(100ms, self_.stop));
     sweep(false);
-    if (!socket || servers_.size() >= kMaxConnections) continue;  // the latter is closed
+    if (!socket) continue;
+    const std::string host = net::host_of(socket->peer());
+    if (!make_room_for(host)) continue;  // it is closed
     Server& server = servers_.emplace_back();
+    server.host = host;
     server.thread = std::thread([this, &server, own = std::move(*socket)]() mutable {
-      serve(std::move(own));
+      serve(std::move(own), server);
       server.done = true;
     });
   }
