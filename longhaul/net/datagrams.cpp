@@ -340,6 +340,10 @@ bool Datagrams::is_blocked(const Peer& peer) const {
          peer.path.size() == 0;
 }
 
+void Datagrams::excuse() {
+  for (auto& [rank, peer] : peers_) peer.waits_since = loop_.now();
+}
+
 void Datagrams::tick(bool has_begun) {
   if (!socket_) return;
   std::vector<std::pair<Rank, std::vector<Frame>>> blocked;
@@ -356,8 +360,11 @@ void Datagrams::tick(bool has_begun) {
   flush();
   for (auto& [rank, queued] : blocked) {
     const bool is_blocked = events_.on_datagrams_blocked(rank, std::move(queued));
-    if (const auto found = peers_.find(rank); found != peers_.end())
-      found->second.was_blocked = is_blocked;
+    const auto found = peers_.find(rank);
+    if (found == peers_.end()) continue;
+    found->second.was_blocked = is_blocked;
+    // Its connection is silent, too: when that is heard again, datagrams are to have their time.
+    if (!is_blocked) found->second.waits_since = loop_.now();
   }
 }
 

@@ -104,6 +104,8 @@ class Datagrams {
   // Some times a second. Before this node's run has begun it asks too: a peer whose run has begun
   // already may know it by its datagrams alone. It gives nobody up then.
   void tick(bool has_begun = true);
+  // This process did not run for a while: what was not heard meanwhile says nothing of UDP.
+  void excuse();
   const Figures& figures() const { return figures_; }
   // What is queued: a machine waits for room until it is sent.
   void state(Archive&);

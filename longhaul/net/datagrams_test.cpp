@@ -433,7 +433,21 @@ void silent_everywhere_is_not_told() {
   EXPECT_TRUE(a.blocked.empty());
   a.is_heard = true;
   ticks(500ms);
+  EXPECT_TRUE(a.blocked.empty()) << "datagrams have their time first";
+  ticks(Datagrams::kPatience);
   EXPECT_EQ(a.blocked, std::vector<Rank>{1});
+}
+
+// A process that was stopped, and continues.
+void standing_still_is_not_blocked() {
+  Loop loop;
+  DatagramEnd a(loop, 0);
+  a.datagrams.meet(1, "127.0.0.1", 9, 7);
+  a.datagrams.tick();
+  (void)loop.run_until(loop.now() + Datagrams::kPatience + 100ms, [] { return false; });
+  a.datagrams.excuse();
+  a.datagrams.tick();
+  EXPECT_TRUE(a.blocked.empty());
 }
 
 // Sites that have met wait for others, as long as it takes, before any datagram goes.
@@ -482,8 +496,9 @@ void waiting_for_the_run_is_patient() {
 TEST(Datagrams, PatienceIsForWhoMayBeThere) {
   std::vector<std::jthread> waiting;
   for (void (*one)() : {told_once_where_udp_does_not_reach, silent_everywhere_is_not_told,
-                        waiting_behind_other_traffic_is_not_blocked, waiting_for_the_run_is_heard,
-                        waiting_for_the_run_is_not_blocked, waiting_for_the_run_is_patient})
+                        standing_still_is_not_blocked, waiting_behind_other_traffic_is_not_blocked,
+                        waiting_for_the_run_is_heard, waiting_for_the_run_is_not_blocked,
+                        waiting_for_the_run_is_patient})
     waiting.emplace_back(one);
 }
 
