@@ -60,6 +60,11 @@ Result<std::vector<std::string>> addresses_of(const SiteArgs& args, const run::J
 }
 
 void print_summary(const run::Summary& s, const std::string& name, const std::string& folder) {
+  if (s.time_s == 0 && s.params_hash.empty() && s.rounds == 0) {
+    fmt::print("{}: nothing was begun or resumed ({}); a run in {} is as it was\n", name,
+               run::to_string(s.stop_reason), folder);
+    return;
+  }
   fmt::print("{}: {} rounds in {} ({}), {} sent to other sites\n", name, s.rounds,
              run::duration_text(s.time_s), run::to_string(s.stop_reason),
              run::bytes_text(double(s.wan_bytes)));

@@ -161,6 +161,8 @@ struct SyncTraits {
   bool takes_factors = false;  // asks the learner for sufficient factors
   bool takes_parts = false;    // asks the learner for passes in parts
   bool served = false;         // talks to a server by itself, not through an overlay
+  // No other node has the state of its server, unless [server] standby_every is set.
+  bool server_is_needed = false;
   // Its rounds are its own; of means the overlay forms one of the models, when the run ends.
   bool mean_at_end = false;
   // What it sends in this priority the network copies to all receivers, as one flow: the simulator

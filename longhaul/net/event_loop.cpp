@@ -49,7 +49,9 @@ Status EventLoop::meet() {
   if (!peers_.listening())
     if (const auto port = peers_.listen(failed); !port) return failure_.value_or(port.error());
   LH_TRY(peers_.connect_all(failed));
-  return failure_ ? Status(*failure_) : Ok{};
+  if (!failure_) return Ok{};
+  if (peers_.last_word()) part(*peers_.last_word());
+  return *failure_;
 }
 
 Status EventLoop::run(Node& node) {
@@ -81,7 +83,10 @@ Status EventLoop::run(Node& node) {
 // From the checkpoint that all agree on (Meeting::choose_checkpoint), or from the beginning.
 Status EventLoop::resume_run() {
   const auto chosen = peers_.meeting().choose_checkpoint();
-  if (!chosen) return chosen.error();
+  if (!chosen) {
+    part(chosen.error());
+    return chosen.error();
+  }
   if (!*chosen) {
     on_left_out(unavailable("the others resume a state that this site is not in"), false);
     return *failure_;
@@ -141,12 +146,6 @@ void EventLoop::rejoin() {
   node_->start(now());
 }
 
-void EventLoop::remember() {
-  const auto votes = std::as_bytes(std::span(votes_->votes));
-  const Status read = node_->remember(now(), share({votes.begin(), votes.end()}));
-  if (!read) on_note("what this site has voted before cannot be read: " + read.error().what);
-}
-
 void EventLoop::tick() {
   peers_.tick();
   if (observer_.on_tick) observer_.on_tick();
@@ -182,9 +181,10 @@ void EventLoop::on_writable(Rank peer, unsigned service_class) {
 void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
   if (!running()) return;
   troubles_[peer] = trouble;
+  const std::string awaited = silent ? node_->waiting_for() : "";
   if (silent)
-    on_note(fmt::format("lost contact with {}: {}; waiting for {}", name(peer), trouble,
-                        node_->waiting_for()));
+    on_note(fmt::format("lost contact with {}: {}{}{}", name(peer), trouble,
+                        awaited.empty() ? "" : "; waiting for ", awaited));
   const bool had_quorum = node_->has_quorum();
   node_->unreachable(now(), peer, silent);
   if (had_quorum && !node_->has_quorum())
@@ -237,7 +237,7 @@ void EventLoop::send(Rank, Send send) {
     counters_.wan_messages += links;
     counters_.wan_bytes += links * frame_size(send.message);
   }
-  if (keeping_ > 0 && Node::is_of_membership(send.message)) return held_.push_back(std::move(send));
+  if (keeping_ && Node::is_of_membership(send.message)) return hold(std::move(send));
   peers_.send(send);
 }
 
@@ -473,27 +473,6 @@ void EventLoop::fail(Rank, const Error& error) {
 void EventLoop::lose_state(const Error& error) {
   failure_ = error;
   must_resume_ = own_checkpoints_.saved > 0 && node_->strategy().lets_return();
-}
-
-// Nobody hears of a vote before it is on disk. One that cannot be written is void for the next
-// process: `keep_` leaves none behind.
-void EventLoop::keep(Rank, const Buffer& votes) {
-  if (!keep_) return;
-  if (!keeper_) keeper_ = std::make_unique<TaskThread>();
-  ++keeping_;
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(votes.data());
-  keeper_->submit([this, kept = KeptVotes{peers_.meeting().life(), {bytes, bytes + votes.size()}}] {
-    const Status written = keep_(kept);
-    loop_.post([this, written] { this->kept(written); });
-  });
-}
-
-void EventLoop::kept(const Status& written) {
-  if (!written && !std::exchange(cannot_keep_, true))
-    on_note(written.error().what +
-            ": if this site is started again, it has no vote until it is let in");
-  if (--keeping_ > 0) return;
-  for (const Send& send : std::exchange(held_, {})) peers_.send(send);
 }
 
 }  // namespace longhaul::net

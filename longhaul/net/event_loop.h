@@ -44,9 +44,10 @@ struct CheckpointConfig {
 
 // What the membership of this node must not forget (Host::keep), for its next process.
 struct KeptVotes {
-  std::uint64_t life = 0;  // of the run; it counts in no other
+  Rank rank = 0;           // whose they are
+  std::uint64_t life = 0;  // of the run; they count in no other
   std::vector<std::uint8_t> votes;
-  LONGHAUL_FIELDS(life, votes)
+  LONGHAUL_FIELDS(rank, life, votes)
 };
 
 struct EventLoopConfig {
@@ -100,8 +101,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // Connects to all, so that words() are known before there is a node; run() does it where nobody
   // has. Errors: as run()'s.
   Status meet();
-  // After meet(), where this node cannot run: lets the others meet it, too, and parts.
-  void part() { peers_.shut_down(kShutdownTimeout); }
+  // After meet(), where no node can run for that reason: all that are there hear it.
+  void part(const Error& why) { peers_.leave(why, kShutdownTimeout); }
   const Words& words() const { return peers_.words(); }  // see PeersConfig
   // Runs the node to its end. Errors: a peer that could not be reached or was lost, with the
   // reason; a failure of the strategy or the learner.
@@ -125,6 +126,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   // From any thread, while the run lasts: an input of the node's source, users or disk
   // (core/input.h). Dropped before the node has started and after its end.
   void give(Input);
+  std::size_t held() const { return held_.size(); }  // for tests: messages that wait for a disk
   // For tests, from any thread: breaks every connection.
   void break_connections();
   Time now() const { return loop_.now() - started_; }
@@ -176,6 +178,8 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void deliver_step_when_due();
   void deliver_step();  // tells the node of the step that is done
   void score(Round, Snapshot);
+  void hold(Send);
+  void write_votes();
   void kept(const Status&);
   void lose_state(const Error&);
   // What loops say to each other.
@@ -260,8 +264,9 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::map<Rank, std::string> troubles_;  // why there is no contact
   std::optional<KeptVotes> votes_;
   const std::function<Status(const KeptVotes&)> keep_;
-  std::uint32_t keeping_ = 0;  // votes that are not durable yet
-  std::deque<Send> held_;      // messages of membership that wait for that
+  bool keeping_ = false;              // votes are being written
+  std::optional<KeptVotes> to_keep_;  // the newest, while older ones are being written
+  std::deque<Send> held_;             // messages of membership that wait for that; see hold()
   bool cannot_keep_ = false;
   Round contributed_round_ = 0;
   double contributed_norm_ = -1;                              // not told yet; below 0: none

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -57,6 +58,7 @@ struct Alone {
   std::function<void(const EventLoop&)> on_tick = [](const EventLoop&) {};
   std::function<bool()> checkpoint = {};
   std::vector<std::string> notes;
+  std::function<Status(const KeptVotes&)> keep = {};
   Round every = 0;  // a checkpoint every so many rounds; 0: of a strategy without rounds
 
   // From the newest checkpoint, if there is one; `stop`: see EventLoop::Observer.
@@ -77,6 +79,7 @@ struct Alone {
     };
     config.checkpoints.stop_within = Time{0};
     config.checkpoints.every = every;
+    config.keep = keep;
     const EventLoop* self = nullptr;
     EventLoop loop(std::move(config), place, nullptr, {},
                    {.on_note = [this](const std::string& text) { notes.push_back(text); },
@@ -110,6 +113,55 @@ TEST(EventLoop, ATimerOutlivesAStop) {
   EXPECT_TRUE(done) << done.error().what;
   EXPECT_GE(alone.ended, whole) << "not before its time";
   EXPECT_LT(since(second), whole) << "what had passed before the stop counts";
+}
+
+// A disk that hangs is behind by one write, however many votes there are.
+TEST(EventLoop, OfVotesTheNewestIsKept) {
+  Alone alone;
+  std::mutex mutex;
+  std::vector<std::vector<std::uint8_t>> kept;
+  std::atomic<bool> hangs = true;
+  bool is_given = false;
+  alone.keep = [&](const KeptVotes& votes) -> Status {
+    while (hangs) std::this_thread::sleep_for(1ms);
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(votes.rank, 0u);
+    if (votes.votes.size() == 1) kept.push_back(votes.votes);
+    return Ok{};
+  };
+  alone.on_tick = [&](const EventLoop& loop) {
+    if (loop.doing().state != "waiting") return;  // the node has begun, and voted
+    auto& host = static_cast<longhaul::Host&>(const_cast<EventLoop&>(loop));
+    if (std::exchange(is_given, true)) return void(hangs = false);
+    for (const int vote : {1, 2, 3}) host.keep(0, Buffer(1, std::byte(vote)));
+  };
+  ASSERT_TRUE(alone.run(1s, [] { return false; }));
+  EXPECT_EQ(kept, (std::vector<std::vector<std::uint8_t>>{{3}}));
+}
+
+TEST(EventLoop, WhatWaitsForADiskThatHangsIsBounded) {
+  EventLoopConfig config;
+  config.peers.addresses = {{"127.0.0.1", 0}, {"127.0.0.1", 0}};
+  std::atomic<bool> hangs = true;
+  config.keep = [&](const KeptVotes&) -> Status {
+    while (hangs) std::this_thread::sleep_for(1ms);
+    return Ok{};
+  };
+  const Place place{.self = 0,
+                    .members = std::make_shared<const Members>(Members{{"oregon"}, {"lima"}}),
+                    .layout = Layout::flat(1)};
+  EventLoop loop(std::move(config), place, nullptr, {}, {});
+  auto& host = static_cast<longhaul::Host&>(loop);
+  host.keep(0, Buffer(1));
+  for (int i = 0; i < 1000; ++i) {
+    Send send{.to = 1, .message = {}, .service = kControl};
+    send.message.machine = Path().child(0);  // membership
+    send.message.kind = i % 4 == 0 ? Membership::Decided::kKind : Membership::Prepare::kKind;
+    host.send(0, std::move(send));
+    if (i < 4) EXPECT_EQ(loop.held(), std::size_t(i + 1));
+  }
+  EXPECT_EQ(loop.held(), 128u) << "64 of each kind";
+  hangs = false;
 }
 
 // The loop runs, and says why, until the checkpoint is written, even with no time to stop.

@@ -9,22 +9,22 @@
 namespace longhaul::net {
 namespace {
 
-// A hello that cannot be accepted; one of another job hears which key differs.
-Refusal refusal_of(const Frame& frame, const Error& why, const Identity& me) {
+// A hello of this release that cannot be accepted; of a member that runs another job, or has other
+// inputs: which.
+Refusal refusal_of(const Hello& hello, const Error& why, const Identity& me) {
   Refusal refusal{.reason = why.what};
-  const auto hello = from_wire<Hello>(frame.head.view());
-  if (!hello) return refusal;
-  if (hello->job_hash == me.job_hash) {
-    if (const SharedInput* const other = other_input(*hello, me)) {
-      refusal.key = other->part;
-      refusal.value = other->text;
-    }
-    return refusal;
+  if (hello.job_hash != me.job_hash) {
+    JobKey differs = first_difference(hello, me);
+    return {why.what, RefusalKind::unfit, std::move(differs.name), std::move(differs.value)};
   }
-  JobKey differs = first_difference(*hello, me);
-  refusal.key = std::move(differs.name);
-  refusal.value = std::move(differs.value);
+  if (const SharedInput* const other = other_input(hello, me))
+    return {why.what, RefusalKind::unfit, other->part, other->text};
   return refusal;
+}
+
+bool is_of_member(const Hello& hello, const Identity& me) {
+  return hello.rank < me.members->size() && hello.rank != me.self &&
+         hello.site == me.members->at(hello.rank).site;
 }
 
 }  // namespace
@@ -101,22 +101,26 @@ void Handshake::on_frame(Connection& connection, Frame&& frame) {
       return connection.end(malformed("it refuses a node that has not said hello"));
     const Refusal refusal = parse_refusal(frame);
     by_peer_ = refusal.kind;
-    return connection.end(
-        unavailable("it refuses this node: " + text_of(refusal, host_.identity())));
+    const Rank by = dialled_ ? dialled_->addressee() : asked_->rank;
+    const std::string text = text_of(refusal, host_.identity(), by);
+    if (is_of_all(refusal.kind)) last_word_ = text;
+    return connection.end(unavailable("it refuses this node: " + text));
   }
   if (asked_) {
     host_.on_known(*asked_);
     return connection.end(unavailable("this node was not sure to be in the run; it dials again"));
   }
+  const secure::Session* const proved = connection.stream().security();
   const auto hello = read_hello(frame, host_.identity());
   if (!hello) {
-    Refusal refusal = refusal_of(frame, hello.error(), host_.identity());
-    other_inputs_ = std::ranges::any_of(host_.identity().inputs, [&](const SharedInput& input) {
-      return input.part == refusal.key;
-    });
+    const auto said = from_wire<Hello>(frame.head.view());
+    if (!said || frame.header.kind != kVersion) return refuse({.reason = hello.error().what});
+    Refusal refusal = refusal_of(*said, hello.error(), host_.identity());
+    const bool is_proved = proved == nullptr || proved->peer_is(said->site);
+    if (is_of_all(refusal.kind) && is_proved && is_of_member(*said, host_.identity()))
+      differs_ = said->rank;
     return refuse(std::move(refusal));
   }
-  const secure::Session* const proved = connection.stream().security();
   if (proved != nullptr && !proved->peer_is(hello->site))
     return refuse({.reason = fmt::format("it says that it is site {}, and its certificate is not",
                                          hello->site)});

@@ -61,10 +61,14 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   const std::optional<Dialled>& dialled() const { return dialled_; }
   Caller caller() const;
   void make_room();  // for another caller: it ends
-  // The peer is of this job, and has other files than this node where all need the same.
-  bool has_other_inputs() const { return other_inputs_; }
-  // This node has refused the peer for the moment only.
-  bool refused_for_now() const { return refused_ && refused_->kind != RefusalKind::final; }
+  // The member that the peer claims to be, if it runs another job or has other shared inputs.
+  std::optional<Rank> differs() const { return differs_; }
+  // This node has refused the peer, which may ask again.
+  bool refused_for_now() const {
+    return refused_ && refused_->kind != RefusalKind::final && !is_of_all(refused_->kind);
+  }
+  // The reason of a refusal that holds for all sites; "": none.
+  const std::string& last_word() const { return last_word_; }
 
  private:
   void on_frame(Connection&, Frame&&) override;
@@ -86,7 +90,8 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   std::shared_ptr<Connection> connection_;  // empty: over
   std::optional<Frame> out_;
   std::optional<Hello> asked_;  // of a peer that was asked, see must_ask()
-  bool other_inputs_ = false;
+  std::optional<Rank> differs_;
+  std::string last_word_;
   std::optional<Refusal> refused_;      // by this node
   std::optional<RefusalKind> by_peer_;  // this node, by the peer
   std::optional<Rank> inner_;           // who dials, of the two that a relay has brought together

@@ -8,7 +8,7 @@
 namespace longhaul::net {
 namespace {
 
-constexpr std::size_t kMaxReason = 1024, kMaxKeyText = 256;
+constexpr std::size_t kMaxKeyText = 256;
 
 std::string printable(std::string text) {
   for (char& c : text)
@@ -42,7 +42,9 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
               .elapsed_ns = me.running && me.elapsed ? std::uint64_t(me.elapsed().count()) : 0,
               .keys = {},
               .inputs = {},
-              .have = std::move(have)};
+              .have = std::move(have),
+              .leaves = me.leaves,
+              .unfit = me.unfit};
   if (relay_to) hello.relay_to.push_back(*relay_to);
   for (Rank rank = 0; rank < me.members_before && hello.lost.size() < Hello::kMaxLost; ++rank)
     if (!me.view.has(rank)) hello.lost.push_back(rank);
@@ -66,7 +68,7 @@ Frame hello_frame(const Identity& me, std::uint32_t stream, CheckpointProgress c
 }
 
 Frame refusal_frame(Refusal refusal) {
-  refusal.reason.resize(std::min(refusal.reason.size(), kMaxReason));
+  refusal.reason.resize(std::min(refusal.reason.size(), Hello::kMaxReason));
   refusal.key.resize(std::min(refusal.key.size(), kMaxKeyText));
   refusal.value.resize(std::min(refusal.value.size(), kMaxKeyText));
   Frame frame{.header = {}, .head = Payload(share(to_wire(refusal))), .body = {}};
@@ -112,6 +114,7 @@ Result<Hello> read_hello(const Frame& frame, const Identity& me) {
   if (const SharedInput* const other = other_input(*hello, me))
     return malformed(fmt::format("site {} has another {} (here: {}); give both sites the same",
                                  member.site, other->part, other->text));
+  hello->leaves = printable(std::move(hello->leaves));
   return hello;
 }
 
@@ -154,20 +157,29 @@ Refusal parse_refusal(const Frame& frame) {
   return *std::move(refusal);
 }
 
-std::string text_of(const Refusal& refusal, const Identity& me) {
+std::string text_of(const Refusal& refusal, const Identity& me, Rank by) {
   if (refusal.key.empty()) return refusal.reason;
-  for (const SharedInput& mine : me.inputs)
-    if (mine.part == refusal.key)
-      return fmt::format("{} is another here ({}) than there ({}); give both sites the same",
-                         mine.part, mine.text.substr(0, kMaxKeyText), refusal.value);
-  const auto mine = std::find_if(me.keys.begin(), me.keys.end(),
-                                 [&](const JobKey& key) { return key.name == refusal.key; });
+  const auto input = std::ranges::find(me.inputs, refusal.key, &SharedInput::part);
+  const auto key = std::ranges::find(me.keys, refusal.key, &JobKey::name);
+  const bool is_input = input != me.inputs.end();
+  const std::string own = is_input ? input->text : key != me.keys.end() ? key->value : "not set";
+  struct Side {
+    Rank rank;
+    std::string value;
+  };
+  Side one{me.self, own.substr(0, kMaxKeyText)}, other{by, refusal.value};
+  if (other.rank < one.rank) std::swap(one, other);
+  const std::string& first = me.members->at(one.rank).site;
+  const std::string& second = me.members->at(other.rank).site;
+  if (is_input)
+    return fmt::format(
+        "site {} has another {} than site {}: {} at {}, {} at {}; give both sites "
+        "the same",
+        second, refusal.key, first, one.value, first, other.value, second);
   return fmt::format(
-      "it runs another job: {} is {} here and {} there; start all sites with the same job file, "
-      "--set "
-      "and --wan",
-      refusal.key, mine == me.keys.end() ? "not set" : mine->value.substr(0, kMaxKeyText),
-      refusal.value);
+      "site {} runs another job than site {}: {} is {} at {} and {} at {}; start all "
+      "sites with the same job file, --set and --wan",
+      second, first, refusal.key, one.value, first, other.value, second);
 }
 
 }  // namespace longhaul::net

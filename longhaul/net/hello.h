@@ -52,6 +52,7 @@ inline constexpr std::uint32_t kMaxHelloBytes = 8192;
 struct Hello {
   static constexpr std::size_t kMaxKeys = 1024;  // of a larger job: the first by name
   static constexpr std::size_t kMaxLost = 128;   // of a larger job: the first
+  static constexpr std::size_t kMaxReason = 1024;
   std::uint64_t job_hash = 0;
   Rank rank = 0;
   std::string site;
@@ -76,6 +77,10 @@ struct Hello {
   // To a relay (relay.h): the node that it wants to reach. The relay's answer: who of the two is
   // to dial the other. Else empty.
   std::vector<Rank> relay_to = {};
+  // Not empty in the last hello of a node that ends before its run: a reason that holds for all
+  // sites. `unfit`: the job or the data of a site cause it.
+  std::string leaves = {};
+  bool unfit = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(job_hash);
@@ -99,6 +104,8 @@ struct Hello {
     LONGHAUL_FIELD(inputs, .max = 64);
     LONGHAUL_FIELD(have, .max = Service::kClasses);
     LONGHAUL_FIELD(relay_to, .max = 1);
+    LONGHAUL_FIELD(leaves, .max = double(kMaxReason));
+    LONGHAUL_FIELD(unfit);
   }
 };
 
@@ -129,8 +136,13 @@ enum class RefusalKind : std::uint8_t {
   later,   // the node may ask again
   rejoin,  // a run is here that this process is not in; a new incarnation may ask to rejoin
   resume,  // no run is here that the node which asks to rejoin could rejoin
-  lost     // the members of this process's run have declared it lost; else as rejoin
+  lost,    // the members of this process's run have declared it lost; else as rejoin
+  failed,  // no run can begin or resume here, for a reason that holds for all sites
+  unfit    // as failed: jobs or data of sites differ
 };
+inline bool is_of_all(RefusalKind kind) {
+  return kind == RefusalKind::failed || kind == RefusalKind::unfit;
+}
 
 struct Refusal {
   std::string reason;
@@ -140,7 +152,7 @@ struct Refusal {
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     LONGHAUL_FIELD(reason, .max = 1024);
-    LONGHAUL_FIELD(kind, .max = 4);
+    LONGHAUL_FIELD(kind, .max = 6);
     LONGHAUL_FIELD(key, .max = 256);
     LONGHAUL_FIELD(value, .max = 256);
   }
@@ -164,6 +176,8 @@ struct Identity {
   // Introductions: this node's own, and what it has heard. Empty: nodes of this job have nothing to
   // say.
   Words words = {};
+  std::string leaves = {};  // as in Hello
+  bool unfit = false;
 };
 
 Frame hello_frame(const Identity&, std::uint32_t stream, CheckpointProgress,
@@ -187,7 +201,8 @@ const SharedInput* other_input(const Hello&, const Identity&);
 // The peer's reason, printable; any bytes give some text.
 Refusal parse_refusal(const Frame&);
 inline std::string read_refusal(const Frame& frame) { return parse_refusal(frame).reason; }
-// The reason for this node's user: a key that differs with both values.
-std::string text_of(const Refusal&, const Identity&);
+// The reason for this node's user; `by` refuses it. For a key or an input that differs it names
+// both sites and values, in the same words at both.
+std::string text_of(const Refusal&, const Identity&, Rank by);
 
 }  // namespace longhaul::net

@@ -51,9 +51,9 @@ TEST(Hello, AnotherSharedInputIsRefusedAndNamedAtBothEnds) {
             "site rome has another [data] path (here: d.csv, digest 2); give both sites the same");
   const Refusal refusal = parse_refusal(refusal_frame(
       {.reason = "other inputs", .key = mine.inputs[1].part, .value = mine.inputs[1].text}));
-  EXPECT_EQ(text_of(refusal, theirs),
-            "[data] path is another here (d.csv, digest 3) than there (d.csv, digest 2); give both "
-            "sites the same");
+  EXPECT_EQ(text_of(refusal, theirs, 0),
+            "site rome has another [data] path than site oslo: d.csv, digest 2 at oslo, d.csv, "
+            "digest 3 at rome; give both sites the same");
 }
 
 TEST(Hello, WhatANodeSaysOfItsDataComesWithTheHello) {
@@ -84,10 +84,23 @@ TEST(Hello, OfAnotherJobTheFirstKeyThatDiffersIsNamedWithBothValues) {
   const JobKey differs = first_difference(*hello, mine);
   const Refusal refusal = parse_refusal(
       refusal_frame(Refusal{.reason = "another job", .key = differs.name, .value = differs.value}));
-  EXPECT_NE(text_of(refusal, theirs).find("[sync] steps is 30 here and 20 there"),
-            std::string::npos);
+  EXPECT_EQ(text_of(refusal, theirs, 0),
+            "site rome runs another job than site oslo: [sync] steps is 20 at oslo and 30 at rome; "
+            "start all sites with the same job file, --set and --wan");
+  const Refusal back{.reason = "another job", .key = "[sync] steps", .value = "30"};
+  EXPECT_EQ(text_of(back, mine, 1), text_of(refusal, theirs, 0)) << "the same at both";
   theirs.keys.pop_back();  // a key that the peer lacks
-  EXPECT_NE(text_of(refusal, theirs).find("not set here and 20 there"), std::string::npos);
+  EXPECT_NE(text_of(refusal, theirs, 0).find("20 at oslo and not set at rome"), std::string::npos);
+}
+
+TEST(Hello, WhatALeavingNodeSaysIsPrintable) {
+  Identity theirs = identity(1);
+  theirs.leaves = "site rome: \x1b[2J";
+  theirs.unfit = true;
+  const auto hello = read_hello(hello_frame(theirs, 0, {}, {}), identity(0));
+  ASSERT_TRUE(hello);
+  EXPECT_EQ(hello->leaves, "site rome: ?[2J");
+  EXPECT_TRUE(hello->unfit);
 }
 
 TEST(Hello, AnotherReleaseIsRefusedWithBothVersions) {

@@ -94,6 +94,11 @@ bool Meeting::can_resume() const {
   return chosen && *chosen;
 }
 
+bool Meeting::state_is_gone() const {
+  const auto chosen = choose_checkpoint();
+  return !chosen && chosen.error().kind == Error::Kind::state_lost;
+}
+
 void Meeting::offer(Offer mine) {
   if (mine.view.live.empty())
     mine.view.live = RankList::below(mine.members > 0 ? mine.members : place_.size());
@@ -163,10 +168,36 @@ Result<std::optional<std::uint64_t>> Meeting::choose_checkpoint() const {
     }
     returned.insert(holders.begin(), holders.end());
     if (!holds_quorum(returned, *candidate)) continue;
+    const auto lacks = [&](Rank server) {
+      return candidate->newest > 0 && candidate->view.has(server) && !holders.contains(server);
+    };
+    if (const auto server = std::ranges::find_if(config_.servers, lacks);
+        server != config_.servers.end()) {
+      if (is_here(*server) || config_.left_out.contains(*server))
+        return holds_no_state(*server, candidate->newest);
+      break;
+    }
     if (!holders.contains(place_.self) && mine.newest > newest) break;
     if (!holders.contains(place_.self) || !has(mine, oldest)) return std::optional<std::uint64_t>{};
     return std::optional(oldest);
   }
+  return differ();
+}
+
+Error Meeting::holds_no_state(Rank server, std::uint64_t newest) const {
+  const auto offer = offers_.find(server);
+  const std::string held = config_.left_out.contains(server) ? "[run] without leaves it out"
+                           : offer == offers_.end() || offer->second.newest == 0
+                               ? "its folder has no checkpoint"
+                               : fmt::format("its folder has checkpoint {}", offer->second.newest);
+  return state_lost(fmt::format(
+      "the state of the server, site {} (rank {}), is gone: {}, and the others have checkpoint {}, "
+      "which does not hold it. Bring the folder of site {} back, or start all sites with --force "
+      "to begin anew; with [server] standby_every other sites keep a copy",
+      place_.member(server).site, server, held, newest, place_.member(server).site));
+}
+
+Error Meeting::differ() const {
   std::string text = "the sites hold different states of the run:";
   for (const auto& [rank, offer] : offers_)
     text += fmt::format(" {} {},", place_.member(rank).site,

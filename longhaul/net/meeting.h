@@ -30,6 +30,8 @@ struct MeetingConfig {
   Time fresh{0};
   Time heard_within{0};     // a process that is heard again within this is alive
   bool lets_return = true;  // the strategy takes lost nodes back
+  // Servers without followers. No other node has their state.
+  std::set<Rank> servers = {};
 };
 
 class Meeting {
@@ -65,6 +67,7 @@ class Meeting {
   void offer(Offer mine);
   bool holds_state() const { return offers_.at(place_.self).newest > 0; }
   bool here(Rank) const;  // connected, or left out
+  bool knows_member() const { return !members_.empty(); }
   bool asks(Rank peer) const { return asking_.contains(peer); }
   // Returns true if this node can begin: all others are connected and begin with it, or a member
   // has begun with it.
@@ -73,10 +76,13 @@ class Meeting {
   const std::vector<Rank>& to_ask() const { return to_ask_; }
   // Returns true if the connected nodes hold a state that they can resume.
   bool can_resume() const;
+  // Returns true if a connected server lacks its state. Then no other node can help.
+  bool state_is_gone() const;
   // Returns the checkpoint to resume from; 0: the run begins. It is the newest that a quorum of its
   // view holds. Nodes without it were lost and must rejoin. A node that is not in that view, or has
   // returned to it since its own checkpoint, is no holder: its checkpoint of that number is of
-  // another moment. Null: this node must rejoin. Error: no quorum holds one state.
+  // another moment. Null: this node must rejoin. Error: no quorum holds one state, or a server does
+  // not hold it.
   Result<std::optional<std::uint64_t>> choose_checkpoint() const;
 
   // --- the run
@@ -107,6 +113,8 @@ class Meeting {
   std::optional<Refusal> wait_for_former(const Hello&, const Contact&, Time now);
   bool is_here(Rank) const;  // connected, or this one
   bool holds_quorum(const std::set<Rank>& holders, const Offer& of) const;
+  Error holds_no_state(Rank server, std::uint64_t newest) const;
+  Error differ() const;
   View view_of(const Hello&) const;
 
   const Place place_;

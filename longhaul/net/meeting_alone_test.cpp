@@ -11,15 +11,17 @@ using ::testing::HasSubstr;
 
 struct FedMeeting {
   explicit FedMeeting(std::uint32_t size = 3, std::uint32_t incarnation = 0,
-                      bool lets_return = true, std::vector<Rank> named = {})
+                      bool lets_return = true, std::vector<Rank> named = {},
+                      std::set<Rank> servers = {}, std::set<Rank> left_out = {})
       : meeting(place_of(size, incarnation, std::move(named)),
                 {.process = 100,
-                 .left_out = {},
+                 .left_out = std::move(left_out),
                  .nothing_to_rejoin = 3s,
                  .told_so = 1s,
                  .fresh = 1s,
                  .heard_within = 3s,
-                 .lets_return = lets_return},
+                 .lets_return = lets_return,
+                 .servers = std::move(servers)},
                 [this](Rank peer) { return contacts[peer]; }) {}
   static Place place_of(std::uint32_t size, std::uint32_t incarnation, std::vector<Rank> named) {
     Members members;
@@ -113,6 +115,16 @@ TEST(MeetingAlone, AMemberAnswersByWhoCalls) {
   node.meeting.replaced(1);
   EXPECT_FALSE(node.meeting.has_restarted(1));
   EXPECT_EQ(node.answer(node.member(1, 302, 100, 1)), "") << "let in";
+}
+
+TEST(MeetingAlone, AClaimIsOverWhenTheFormerProcessIsNotHeard) {
+  FedMeeting node;
+  node.run_with_both();
+  EXPECT_EQ(node.answer(node.hello(1, 301), 10s), "later");
+  node.contacts[1] = {201, false, false, false};
+  EXPECT_EQ(node.answer(node.hello(1, 301), 12s), "rejoin");
+  node.contacts[1] = {201, true, true, false};
+  EXPECT_EQ(node.answer(node.hello(1, 301), 17s), "later") << "anew";
 }
 
 TEST(MeetingAlone, AMemberSaysWhoIsLost) {
@@ -224,6 +236,7 @@ TEST(MeetingAlone, TheCheckpointIsOfAQuorumOfItsView) {
               "none")
         << "two without a folder begin no new run beside one that has a checkpoint";
   EXPECT_EQ(choose(0, false, 0, {Fed::hello(1, 1), Fed::offers(2, 2, 1)}), "0");
+  EXPECT_EQ(choose(0, false, 0, {Fed::hello(1, 1), Fed::offers(2, 2, 2)}), "none");
   EXPECT_EQ(choose(2, true, 0, {Fed::offers(1, 1, 5), Fed::offers(2, 2, 5)}), "rejoin");
   EXPECT_EQ(choose(5, true, 0, {Fed::offers(1, 1, 2), Fed::offers(2, 2, 2)}), "none")
       << "of another run";
@@ -284,6 +297,31 @@ TEST(MeetingAlone, AQuorumIsOfTheCheckpointsView) {
   EXPECT_TRUE(node.meeting.can_resume());
 }
 
+TEST(MeetingAlone, WhoWasAloneInTheViewResumesAlone) {
+  for (const bool of_a_smaller_job : {false, true}) {
+    FedMeeting node;
+    View alone{.epoch = 1, .live = RankList::below(1)};
+    if (of_a_smaller_job) alone = {};
+    node.meeting.offer({.newest = 1,
+                        .members = of_a_smaller_job ? 1u : 3u,
+                        .has_before = true,
+                        .view = std::move(alone)});
+    EXPECT_TRUE(node.meeting.can_resume());
+  }
+}
+
+// The named site was added to the job since that checkpoint.
+TEST(MeetingAlone, ASiteThatWasNotInTheJobDecidesNothing) {
+  FedMeeting node(3, 0, true, {2});
+  Hello before = node.offers(1, 201, 5);
+  before.members = 2;
+  EXPECT_EQ(node.answer(before), "");
+  node.connect(1, 201);
+  const auto chosen = node.meeting.choose_checkpoint();
+  ASSERT_TRUE(chosen) << chosen.error().what;
+  EXPECT_FALSE(*chosen) << "the two that were in it are here: it rejoins";
+}
+
 // A view of its size would take gigabytes.
 TEST(MeetingAlone, ALiarsNumberOfMembersIsBounded) {
   FedMeeting node;
@@ -309,11 +347,49 @@ TEST(MeetingAlone, TheNamedSiteMustBeHere) {
   }
 }
 
+// No other node has what it held: the others resume with it, or not at all.
+TEST(MeetingAlone, WithoutTheStateOfTheServerNothingIsResumed) {
+  const auto choose = [](std::uint64_t own, std::vector<Hello> others,
+                         std::set<Rank> left_out = {}) {
+    FedMeeting node(3, 0, true, {}, /*servers=*/{1}, std::move(left_out));
+    node.meeting.offer({.newest = own, .members = 3, .has_before = own > 0, .view = {}});
+    for (const Hello& one : others) {
+      EXPECT_EQ(node.answer(one), "");
+      node.connect(one.rank, one.process);
+    }
+    const auto chosen = node.meeting.choose_checkpoint();
+    EXPECT_EQ(node.meeting.state_is_gone(),
+              !chosen && chosen.error().what.starts_with("the state of the server"));
+    return !chosen ? chosen.error().what : !*chosen ? "rejoin" : std::to_string(**chosen);
+  };
+  using Fed = FedMeeting;
+  EXPECT_EQ(choose(5, {Fed::offers(1, 1, 5), Fed::offers(2, 2, 5)}), "5");
+  EXPECT_EQ(choose(5, {Fed::offers(1, 1, 4), Fed::offers(2, 2, 5)}), "4");
+  EXPECT_EQ(choose(5, {Fed::offers(1, 1, 5)}), "5") << "a worker is missing";
+  EXPECT_THAT(choose(5, {Fed::offers(2, 2, 5)}), HasSubstr("hold different states"))
+      << "the server is missing, and may come";
+  EXPECT_EQ(choose(1, {Fed::hello(1, 1), Fed::offers(2, 2, 1)}), "0")
+      << "before it had a checkpoint: all begin";
+  EXPECT_EQ(choose(5, {Fed::hello(1, 1), Fed::offers(2, 2, 5)}),
+            "the state of the server, site s1 (rank 1), is gone: its folder has no checkpoint, and "
+            "the others have checkpoint 5, which does not hold it. Bring the folder of site s1 "
+            "back, or start all sites with --force to begin anew; with [server] standby_every "
+            "other sites keep a copy");
+  EXPECT_THAT(choose(5, {Fed::offers(1, 1, 2), Fed::offers(2, 2, 5)}),
+              HasSubstr("its folder has checkpoint 2, and the others have checkpoint 5"));
+  EXPECT_THAT(choose(5, {Fed::offers(2, 2, 5)}, {1}), HasSubstr("[run] without leaves it out"));
+}
+
 TEST(MeetingAlone, OneThatAsksLooksForMembersAlone) {
   FedMeeting node(3, 1);
   EXPECT_FALSE(node.meeting.is_member());
   EXPECT_EQ(node.answer(node.asks(2, 202)), "later");
   EXPECT_EQ(node.answer(node.hello(2, 203)), "later");
+  node.contacts[1] = {201, false, false, false};
+  EXPECT_EQ(node.answer(node.hello(1, 301)), "later");
+  EXPECT_EQ(node.answer(node.member(1, 301, 7)), "") << "it has no link of its own yet";
+  EXPECT_EQ(node.answer(node.hello(1, 301)), "later");
+  node.contacts.clear();
   EXPECT_FALSE(node.meeting.nothing_to_rejoin(0s));
   EXPECT_FALSE(node.meeting.nothing_to_rejoin(2s));
   EXPECT_TRUE(node.meeting.nothing_to_rejoin(3s));
@@ -331,6 +407,9 @@ TEST(MeetingAlone, OneThatAsksLooksForMembersAlone) {
   // The member's process is over, and another of its rank runs the same life: the link is its.
   node.contacts[1] = {201, false, false, false};
   EXPECT_EQ(node.answer(node.member(1, 301, 7), 9s), "replaces");
+  node.contacts[1] = {301, false, false, false};
+  EXPECT_EQ(node.answer(node.member(1, 301, 7), 9s), "") << "the link is of this one";
+  node.contacts[1] = {201, false, false, false};
   EXPECT_FALSE(node.meeting.nothing_to_rejoin(10s));
   node.meeting.told_to_resume();
   EXPECT_TRUE(node.meeting.nothing_to_rejoin(11s)) << "sooner if somebody says so";

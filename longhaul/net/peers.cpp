@@ -45,7 +45,8 @@ Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
                 .told_so = config_.nothing_to_rejoin / 3,
                 .fresh = kFresh,
                 .heard_within = 3 * config_.heartbeat,
-                .lets_return = config_.lets_return},
+                .lets_return = config_.lets_return,
+                .servers = config_.servers},
                [this](Rank peer) { return contact(peer); }),
       relay_(identity_) {
   for (Rank rank = 0; rank < place_.size(); ++rank)
@@ -119,15 +120,19 @@ bool Peers::on_datagrams_blocked(Rank peer, std::vector<Frame> queued) {
 void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind> refused,
                                 const Error& why) {
   const auto dialled = handshake.dialled();
-  const bool for_now = handshake.refused_for_now(), differs = handshake.has_other_inputs();
+  const bool for_now = handshake.refused_for_now();
+  const auto differs = handshake.differs();
+  const std::string last_word = handshake.last_word();
   handshakes_.erase(handshake.shared_from_this());
+  if (dialled && leaving_) return void(heard_why_.insert(dialled->peer));
+  if (refused && is_of_all(*refused))
+    hear_last_word(
+        {*refused == RefusalKind::unfit ? Error::Kind::invalid_argument : Error::Kind::unavailable,
+         last_word});
+  if (differs) on_differs(*differs, dialled.has_value(), why);
   if (!dialled && (refused == RefusalKind::rejoin || refused == RefusalKind::lost))
     return on_told_to_rejoin(*refused, why);
-  if (differs && !open_) {  // it is to hear this node's reason, too
-    probe_ = loop_.at(loop_.now() + kProbeAfter, [this, why] { events_.on_refused(why); });
-    return;
-  }
-  if (!dialled) return for_now ? void() : on_rejected(why);
+  if (!dialled) return for_now || leaving_ ? void() : on_rejected(why);
   last_errors_[dialled->peer] = why.what;
   if (dialled->relay) {
     last_errors_[dialled->peer] = "through " + name(*dialled->relay) + " at " + why.what;
@@ -135,7 +140,7 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
     return dial_later({dialled->peer, dialled->stream});
   }
   // It is dialled again: keys can be renewed, and clocks set. But its user should know at once.
-  if (!refused && why.kind == Error::Kind::malformed &&
+  if (!refused && !for_now && why.kind == Error::Kind::malformed &&
       std::exchange(refused_[dialled->peer], why.what) != why.what)
     events_.on_note("cannot connect to " + name(dialled->peer) + ": " + why.what);
   const Error told = unavailable(name(dialled->peer) + " at " + why.what);
@@ -145,6 +150,41 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
     probe_ = loop_.at(loop_.now() + kProbeAfter, [this, told] { events_.on_refused(told); });
   if (refused) on_told_to_rejoin(*refused, told);
   dial_later({dialled->peer, dialled->stream});
+}
+
+// --- a reason that ends all ---------------------------------------------------------------------
+
+// A node that knows a run asks that run instead.
+void Peers::hear_last_word(Error why) {
+  if (open_ || leaving_ || last_word_ || meeting_.knows_member()) return;
+  last_word_ = std::move(why);
+  events_.on_refused(*last_word_);
+}
+
+// The caller may be a stranger: the refusal from the peer's address has the peer's value. A peer
+// that this node cannot dial is believed after a while.
+void Peers::on_differs(Rank peer, bool dialled, const Error& why) {
+  if (!dialled) heard_why_.insert(peer);
+  if (open_ || leaving_) return;
+  if (!dialled && can_dial(peer) && !relayed(peer)) return ask_again(peer);
+  probe_ = loop_.at(loop_.now() + kProbeAfter, [this, why] { hear_last_word(invalid(why.what)); });
+}
+
+bool Peers::all_have_heard() const {
+  return handshakes_.empty() && std::ranges::all_of(links_, [this](const auto& entry) {
+           return heard_why_.contains(entry.first) || config_.left_out.contains(entry.first);
+         });
+}
+
+void Peers::leave(const Error& why, Time within) {
+  leaving_ = true;
+  probe_ = {};
+  identity_.leaves = why.what.substr(0, Hello::kMaxReason);
+  identity_.unfit = why.kind == Error::Kind::invalid_argument;
+  dials_.clear();
+  for (const auto& [peer, link] : links_)
+    if (can_dial(peer)) dial({peer, 0}, true);
+  (void)loop_.run_until(loop_.now() + within, [this] { return all_have_heard(); });
 }
 
 // --- connections --------------------------------------------------------------------------------
@@ -166,6 +206,8 @@ void Peers::dial(StreamKey key, bool anew) {
             if (!self) return;
             Peers& peers = **self;
             if (connected) return peers.start_handshake(*std::move(connected), dialled);
+            if (peers.leaving_ && peers.links_.at(key.first)->process())  // it is gone
+              return void(peers.heard_why_.insert(key.first));
             peers.last_errors_[key.first] = connected.error().what;
             if (!was_refused(connected.error()))
               peers.refused_since_.erase(key.first);
@@ -213,13 +255,21 @@ Status Peers::connect_all(const std::function<bool()>& failed) {
   };
   if (loop_.run_until(began + config_.connect_timeout, done)) return Ok{};
   const bool waits = !place_.comes_back() && meeting_.holds_state();
-  const auto resumes = [&] { return done() || meeting_.can_resume(); };
-  if (waits && !meeting_.can_resume()) events_.on_note(missing().what + "\nWaits for a majority");
-  if (!waits ||
-      !loop_.run_until(began + std::max(config_.connect_timeout, place_.majority_wait), resumes))
-    return missing();
-  if (!done()) events_.on_note(missing().what + "\nThe run resumes without them");
+  const auto gone = [&] { return !place_.comes_back() && meeting_.state_is_gone(); };
+  if (gone()) return Ok{};  // choose_checkpoint() has the reason
+  const auto resumes = [&] { return done() || meeting_.can_resume() || gone(); };
+  const Time end = began + std::max(config_.connect_timeout, place_.majority_wait);
+  if (waits && end > loop_.now() && !meeting_.can_resume())
+    events_.on_note(missing().what + "\nWaits for " + waits_for());
+  if (!waits || !loop_.run_until(end, resumes)) return missing();
+  if (!gone() && !done()) events_.on_note(missing().what + "\nThe run resumes without them");
   return Ok{};
+}
+
+std::string Peers::waits_for() const {
+  for (const Rank server : config_.servers)
+    if (!meeting_.here(server)) return "the server, " + name(server);
+  return "a majority";
 }
 
 // Peers of lower ranks dial this node, unless their run is there without it. Those that are
@@ -313,6 +363,7 @@ void Peers::tick() {
   const Time now = loop_.now(), late = now - std::exchange(ticked_, now);
   if (late > config_.silence_timeout / 4)
     for (auto& [peer, link] : links_) link->excuse(late, now);
+  if (late > Datagrams::kAsk) datagrams_.excuse();
   if (!shutting_down_) datagrams_.tick(open_);
   tick_relay();
   for (auto& [peer, link] : links_) {
@@ -348,6 +399,8 @@ void Peers::watch(Rank peer, Link& link) {
     link.disconnect(
         {Error::Kind::timed_out, fmt::format("not a byte for {:g} s", seconds(patience))});
   if (silent == silent_.contains(peer)) return;
+  if (std::string& why = last_errors_[peer]; silent && why.empty())
+    why = fmt::format("not a byte for {:g} s", seconds(patience));
   if (silent)
     silent_.insert(peer);
   else

@@ -63,6 +63,7 @@ struct PeersConfig {
   // Of a node that asks to rejoin: without a member in reach for so long it gives up.
   Time nothing_to_rejoin = std::chrono::seconds(3);
   bool lets_return = true;                           // the strategy takes lost nodes back
+  std::set<Rank> servers = {};                       // without followers, see MeetingConfig
   Time first_retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
   Time max_retry = std::chrono::seconds(1);
   Time heartbeat = std::chrono::seconds(1);
@@ -106,6 +107,11 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   // holds a state waits for them until Place::majority_wait is over. Error: names each missing peer
   // and why. `failed` ends the wait early.
   Status connect_all(const std::function<bool()>& failed);
+  // Before open(): this node ends for a reason that holds for all sites. Sends it to all in a last
+  // hello, refuses calls with it, and waits until all have it, `within` at most.
+  void leave(const Error& why, Time within);
+  // The reason of another node that leaves, or refuses this one; for leave().
+  const std::optional<Error>& last_word() const { return last_word_; }
   // From now on messages are delivered and silence counts.
   void open();
   // Called periodically.
@@ -215,7 +221,11 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void dial_beside(Rank, const Link&);
   void ask_again(Rank);
   void on_told_to_rejoin(RefusalKind, const Error&);
+  void hear_last_word(Error);
+  void on_differs(Rank, bool dialled, const Error& why);
+  bool all_have_heard() const;
   Error missing() const;
+  std::string waits_for() const;
   std::string name(Rank) const;
 
   Loop& loop_;
@@ -255,7 +265,9 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   double note_tokens_ = kNoteBurst;
   Time note_at_{0};
   std::uint64_t suppressed_notes_ = 0;
-  bool open_ = false, shutting_down_ = false;
+  bool open_ = false, shutting_down_ = false, leaving_ = false;
+  std::optional<Error> last_word_;
+  std::set<Rank> heard_why_;  // have the reason why this node leaves, or are gone
   bool warned_congestion_ = false;
   std::string key_trouble_;              // the last that was reported
   std::map<Rank, std::string> refused_;  // why a dialled handshake failed, as last reported

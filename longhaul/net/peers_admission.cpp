@@ -30,6 +30,15 @@ Meeting::Contact Peers::contact(Rank peer) const {
 }
 
 std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
+  if (leaving_) {
+    heard_why_.insert(hello.rank);
+    return Refusal{identity_.leaves, identity_.unfit ? RefusalKind::unfit : RefusalKind::failed};
+  }
+  if (!hello.leaves.empty()) {
+    hear_last_word(
+        {hello.unfit ? Error::Kind::invalid_argument : Error::Kind::unavailable, hello.leaves});
+    return Refusal{"this node has heard why it leaves", RefusalKind::later};
+  }
   auto answer = meeting_.hear(hello, loop_.now());
   if (hello.running) began_[hello.rank] = loop_.now() - Time(std::int64_t(hello.elapsed_ns));
   if (answer.refusal) return std::move(answer.refusal);

@@ -11,10 +11,12 @@ using ::testing::HasSubstr;
 
 struct ResumingNode final : Peers::Events {
   ResumingNode(Loop& loop, Rank self, Rank nodes, std::uint32_t incarnation)
+      : ResumingNode(loop, self, nodes, incarnation, config_of(self, nodes, incarnation)) {}
+  ResumingNode(Loop& loop, Rank self, Rank nodes, std::uint32_t incarnation, PeersConfig config)
       : place{.self = self,
               .members = members(self, nodes, incarnation),
               .layout = Layout::flat(1)},
-        peers(loop, config(self, nodes, incarnation), place, *this) {
+        peers(loop, std::move(config), place, *this) {
     const auto listens = peers.listen();
     LH_CHECK(listens);
     port = *listens;
@@ -25,7 +27,7 @@ struct ResumingNode final : Peers::Events {
     all[self].incarnation = incarnation;
     return std::make_shared<const Members>(std::move(all));
   }
-  static PeersConfig config(Rank self, Rank nodes, std::uint32_t incarnation) {
+  static PeersConfig config_of(Rank self, Rank nodes, std::uint32_t incarnation) {
     PeersConfig config;
     config.job_hash = 7;
     config.process = 100 + self + 10 * incarnation;
@@ -37,7 +39,10 @@ struct ResumingNode final : Peers::Events {
   void on_writable(Rank, unsigned) override {}
   void on_silent(Rank, bool, const std::string&) override {}
   bool on_checkpoint(Rank, std::uint64_t) override { return true; }
-  void on_refused(const Error& why) override { refused = why.what; }
+  void on_refused(const Error& why) override {
+    refused = why.what;
+    is_invalid = why.kind == Error::Kind::invalid_argument;
+  }
   void on_resumes(const Error& why) override { resumes = why.what; }
   void on_rejoin_request(Rank) override {}
   void on_note(const std::string&) override {}
@@ -46,12 +51,18 @@ struct ResumingNode final : Peers::Events {
   Peers peers;
   std::uint16_t port = 0;
   std::string refused, resumes;
+  bool is_invalid = false;
 };
 
 struct Resuming {
   explicit Resuming(Rank count) : nodes(count) {}
-  void start(Rank self, std::uint64_t checkpoint, std::uint32_t incarnation = 0) {
-    nodes[self] = std::make_unique<ResumingNode>(loop, self, Rank(nodes.size()), incarnation);
+  void start(Rank self, std::uint64_t checkpoint, std::uint32_t incarnation = 0,
+             std::vector<JobKey> keys = {}) {
+    PeersConfig config = ResumingNode::config_of(self, Rank(nodes.size()), incarnation);
+    for (const JobKey& key : keys) config.job_hash += digest_of(key);
+    config.job_keys = std::move(keys);
+    nodes[self] = std::make_unique<ResumingNode>(loop, self, Rank(nodes.size()), incarnation,
+                                                 std::move(config));
     if (incarnation == 0)
       nodes[self]->peers.offer({.newest = checkpoint,
                                 .members = std::uint32_t(nodes.size()),
@@ -94,6 +105,51 @@ TEST(ResumingPeers, WhoIsNeededToResumeIsToldNotToAskToRejoin) {
   const auto chosen = run.nodes[0]->peers.meeting().choose_checkpoint();
   ASSERT_TRUE(chosen && *chosen);
   EXPECT_EQ(**chosen, 3u);
+}
+
+// 0 ends for a reason of all. Whoever has met it ends with the same, and so does 2, which has just
+// started and knows nobody.
+TEST(ResumingPeers, WhyOneLeavesIsHeardByAll) {
+  for (const bool unfit : {false, true}) {
+    Resuming run(3);
+    run.start(0, 3);
+    run.start(1, 7);
+    ASSERT_TRUE(run.until([&] {
+      return std::ranges::count(run.nodes[0]->peers.awaited(), 1u) == 0 &&
+             std::ranges::count(run.nodes[1]->peers.awaited(), 0u) == 0;
+    }));
+    const Error why = unfit ? invalid("site0 lacks a column") : unavailable("they differ");
+    const Timer late = run.loop.at(run.loop.now() + 200ms, [&] { run.start(2, 7); });
+    const Time began = run.loop.now();
+    run.nodes[0]->peers.leave(why, 20s);
+    EXPECT_LT(run.loop.now() - began, 10s) << "all have heard it";
+    for (const Rank rank : {1u, 2u}) {
+      EXPECT_EQ(run.nodes[rank]->refused, why.what);
+      EXPECT_EQ(run.nodes[rank]->is_invalid, unfit);
+      ASSERT_TRUE(run.nodes[rank]->peers.last_word());
+      EXPECT_EQ(run.nodes[rank]->peers.last_word()->what, why.what);
+    }
+    EXPECT_EQ(run.nodes[0]->refused, "");
+  }
+}
+
+TEST(ResumingPeers, JobsThatDifferEndAtBothWithBothValues) {
+  for (const bool lower_first : {true, false}) {
+    Resuming run(2);
+    for (const Rank rank : {lower_first ? 0u : 1u, lower_first ? 1u : 0u})
+      run.start(rank, 0, 0, {{"[sync] steps", rank == 0 ? "20" : "30"}});
+    for (const auto& node : run.nodes)  // each knows the other's port by now
+      (void)node->peers.connect_all([] { return true; });
+    ASSERT_TRUE(run.until(
+        [&] { return !run.nodes[0]->refused.empty() && !run.nodes[1]->refused.empty(); }));
+    for (const auto& node : run.nodes) {
+      EXPECT_EQ(
+          node->refused,
+          "site site1 runs another job than site site0: [sync] steps is 20 at site0 and 30 at "
+          "site1; start all sites with the same job file, --set and --wan");
+      EXPECT_TRUE(node->is_invalid);
+    }
+  }
 }
 
 }  // namespace

@@ -29,11 +29,12 @@
 #include "longhaul/run/votes_file.h"
 
 namespace longhaul::run {
-
 Result<std::unique_ptr<SiteSession>> SiteSession::make(const Job& job, const SiteOptions& options,
                                                        NodeSockets sockets) {
   const bool writes = !options.folder.empty();
   if (writes) LH_TRY(RunFolder::check(options.folder, job, options.existing));
+  if (writes && options.existing != ExistingFolder::force)
+    LH_TRY(is_folder_of(options.folder, job.members(), options.rank));
   if (options.rejoin && !entry_with(*job.sync.entry, job.sync.settings).traits.lets_return)
     return invalid(fmt::format(
         "{}: [sync] kind = \"{}\" does not let a lost site return: end the others and start all "
@@ -222,11 +223,14 @@ Status SiteSession::build(NodeSockets node_sockets) {
   if (!kept) return kept.error();
   auto peers = peers_of(std::move(node_sockets));
   if (!peers) return peers.error();
+  auto votes = folder_ ? read_own_votes(folder_->path(), *members_, options_.rank)
+                       : std::optional<net::KeptVotes>{};
+  if (!votes) return votes.error();
   loop_ = std::make_unique<net::EventLoop>(
       net::EventLoopConfig{
           .peers = *std::move(peers),
           .checkpoints = *std::move(kept),
-          .votes = folder_ ? read_votes(folder_->path()) : std::nullopt,
+          .votes = *std::move(votes),
           .keep = folder_ ? keeps_votes(folder_->path()) : nullptr,
           .on_thread_start = *std::move(thread_setup),
           .step_time = pace(),
@@ -269,7 +273,7 @@ Status SiteSession::prepare() {
 Status SiteSession::meet() {
   LH_TRY(loop_->meet());
   if (const Status alike = run::meet(workload_, *members_, loop_->words()); !alike) {
-    loop_->part();
+    loop_->part(alike.error());
     return alike;
   }
   if (const auto& own = workload_.facts())
@@ -434,7 +438,9 @@ Result<Summary> SiteSession::summary(const Status& ended) {
   if (counters.time > Time{0})
     summary.compute_utilisation = seconds(counters.computing) / seconds(counters.time);
   if (job_.net.pace) summary.pace = {counters.pace.steps, counters.pace.overruns};
-  summary.params_hash = params_hash(params());
+  // Of a session that has not begun, or was not let in, they are untrained.
+  const bool began = counters.time > Time{0} && !(node_ && node_->outside());
+  if (ended || began) summary.params_hash = params_hash(params());
   if (ended) compare_ends();
   summary.warnings = log_->warnings();
   if (!ended) {

@@ -27,6 +27,19 @@ NodeStatus site_status(const Members& members, Rank self, const net::EventLoop& 
   return status;
 }
 
+Status is_folder_of(const std::string& folder, const Members& members, Rank self) {
+  const auto before = read_status(folder);
+  if (!before || before->site.empty()) return Ok{};
+  const Member& me = members.at(self);
+  // A node that serves has another rank once the job has got sites.
+  const bool is_of_site = before->rank < members.size() && members[before->rank].site == me.site;
+  if (before->site == me.site && (before->rank == self || !is_of_site)) return Ok{};
+  return invalid(fmt::format(
+      "{}: is the run folder of site {} (rank {}), and this is site {} (rank {}): choose this "
+      "site's own with --out, or start it with --force to begin anew here",
+      folder, before->site, before->rank, me.site, self));
+}
+
 net::EventLoop::Counters counters_of(const NodeStatus& status) {
   return {.computing = from_seconds(status.computing_s),
           .wan_bytes = status.wan_bytes,

@@ -8,6 +8,8 @@ namespace longhaul::run {
 
 // Without rounds and live workers, which the loop does not know. `ended`: the run is over.
 NodeStatus site_status(const Members&, Rank self, const net::EventLoop&, bool ended);
+// Error: the folder's status.json is of another node.
+Status is_folder_of(const std::string& folder, const Members&, Rank self);
 // What an earlier process of the node had sent and computed, by its status.
 net::EventLoop::Counters counters_of(const NodeStatus&);
 // Of a run that could not begin.

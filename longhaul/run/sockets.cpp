@@ -10,6 +10,7 @@
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/sync/server/setup.h"
 
 namespace longhaul::run {
 namespace {
@@ -113,7 +114,13 @@ net::PeersConfig peers_config(const Job& job, Rank self, NodeSockets sockets, st
   config.connect_timeout = from_seconds(job.net.meet_s);
   config.heartbeat = from_seconds(std::min(1.0, job.net.silence_s / 4));
   config.silence_timeout = from_seconds(job.net.silence_s);
-  config.lets_return = entry_with(*job.sync.entry, job.sync.settings).traits.lets_return;
+  const SyncTraits traits = entry_with(*job.sync.entry, job.sync.settings).traits;
+  config.lets_return = traits.lets_return;
+  if (traits.server_is_needed && job.server_table.standby_every == 0) {
+    Place place;
+    place.members = std::make_shared<const Members>(members);
+    config.servers.insert(sync::server::server_of(job.server(), place));
+  }
   return config;
 }
 

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "longhaul/run/atomic_file.h"
 
 namespace longhaul::run {
@@ -11,6 +13,19 @@ std::optional<net::KeptVotes> read_votes(const std::string& folder) {
   if (!bytes) return std::nullopt;
   auto votes = from_wire<net::KeptVotes>(*bytes);
   return votes ? std::optional(*std::move(votes)) : std::nullopt;
+}
+
+Result<std::optional<net::KeptVotes>> read_own_votes(const std::string& folder,
+                                                     const Members& members, Rank self) {
+  auto votes = read_votes(folder);
+  if (votes && votes->rank != self)
+    return invalid(fmt::format(
+        "{}/votes.bin: of {} (rank {}), and this is site {} (rank {}): remove the file; this site "
+        "then has no vote until the others let it in",
+        folder,
+        votes->rank < members.size() ? "site " + members[votes->rank].site : "no site of this job",
+        votes->rank, members.at(self).site, self));
+  return votes;
 }
 
 std::function<Status(const net::KeptVotes&)> keeps_votes(const std::string& folder) {

@@ -14,23 +14,40 @@ TEST(VotesFile, WhatIsKeptIsReadAndDamageIsNoVote) {
   const testing::Scratch folder;
   EXPECT_FALSE(read_votes(folder.file(".")));
   const auto keep = keeps_votes(folder.file("."));
-  ASSERT_TRUE(keep({7, {1, 2, 3}}));
-  ASSERT_TRUE(keep({8, {4, 5}}));
+  ASSERT_TRUE(keep({2, 7, {1, 2, 3}}));
+  ASSERT_TRUE(keep({2, 8, {4, 5}}));
   const auto read = read_votes(folder.file("."));
   ASSERT_TRUE(read);
+  EXPECT_EQ(read->rank, 2u);
   EXPECT_EQ(read->life, 8u);
   EXPECT_EQ(read->votes, (std::vector<std::uint8_t>{4, 5}));
   ASSERT_TRUE(write_atomically(folder.file(".") + "/votes.bin", std::string_view("damaged")));
   EXPECT_FALSE(read_votes(folder.file(".")));
 }
 
+TEST(VotesFile, ThoseOfAnotherSiteAreRefusedByName) {
+  const testing::Scratch folder;
+  const std::string path = folder.file(".");
+  const Members members{{"oslo"}, {"lima"}};
+  EXPECT_FALSE(*read_own_votes(path, members, 0)) << "there are none";
+  ASSERT_TRUE(keeps_votes(path)({1, 7, {1}}));
+  EXPECT_EQ((*read_own_votes(path, members, 1))->life, 7u);
+  const auto other = read_own_votes(path, members, 0);
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().what.find("votes.bin: of site lima (rank 1), and this is site oslo"),
+            std::string::npos);
+  ASSERT_TRUE(keeps_votes(path)({5, 7, {1}}));
+  EXPECT_NE(read_own_votes(path, members, 0).error().what.find("no site of this job (rank 5)"),
+            std::string::npos);
+}
+
 // Else the next process would vote as an older one has.
 TEST(VotesFile, WhatCannotBeReplacedIsRemoved) {
   const testing::Scratch folder;
   const auto keep = keeps_votes(folder.file("."));
-  ASSERT_TRUE(keep({7, {1}}));
+  ASSERT_TRUE(keep({2, 7, {1}}));
   std::filesystem::create_directory(folder.file(".") + "/votes.bin.tmp");  // where the new one goes
-  EXPECT_FALSE(keep({8, {2}}));
+  EXPECT_FALSE(keep({2, 8, {2}}));
   EXPECT_FALSE(read_votes(folder.file(".")));
 }
 

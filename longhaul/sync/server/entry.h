@@ -40,6 +40,7 @@ SyncEntry strategy_entry(SyncEntry said, decltype(SyncEntry::make) make = make_s
   said.traits.bits = Bits::schedule;
   said.traits.takes_outer = false;
   said.traits.served = true;
+  said.traits.server_is_needed = true;
   said.traits.only_overlay = kOverlay;
   said.presets.push_back({"overlay", "kind", {std::string(kOverlay)}});
   return sync::strategy_entry<Part>(std::move(said), make);
