@@ -145,6 +145,85 @@ class Deaths(launch_test.Case):
             sites[name] = site(name)
         self.until_all_train(sites["tokyo"], SITES[:4])
 
+    def begin_by_hand(self, count, *sets):
+        """Sites until each has two checkpoints; answers with what starts one."""
+        self.names = SITES[:count]
+        self.write(launch_test.job_of(self.names))
+        addresses = free_addresses(count)
+
+        def site(name, *more, out=None):
+            return self.start("site", "job.toml", "--site", name, "--addresses", addresses, "--out",
+                              out or f"runs/small/{name}", *SETS, *FOREVER, *sets, *more)
+        sites = {name: site(name) for name in self.names}
+        self.until_checkpoints(sites["tokyo"], self.names)
+        return site, sites
+
+    @nightly
+    def test_a_server_without_its_state_is_named_by_all(self):
+        site, sites = self.begin_by_hand(3, "--set", "sync.kind=fedasync", "--set",
+                                         "overlay.kind=hub", "--set", "job.checkpoint_every=5")
+        self.until_later_checkpoints(self.names)
+        sites["tokyo"].kill()
+        sites["tokyo"].wait()
+        shutil.rmtree(self.folder / "runs/small/tokyo")
+        sites["tokyo"] = site("tokyo")
+        for name in self.names:
+            code, text = self.end(sites[name], timeout=60)
+            self.assertEqual(code, 3, text)
+            self.assertIn("the state of the server, site tokyo (rank 0), is gone: its folder has "
+                          "no checkpoint", text, name)
+            self.assertIn("[server] standby_every", text, name)
+
+    @nightly
+    def test_who_holds_what_is_said_by_all(self):
+        site, sites = self.begin_by_hand(3, "--set", "job.checkpoint_every=5")
+        self.until_later_checkpoints(self.names)
+        for process in sites.values():
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.folder / "runs/small/oslo")
+        shutil.rmtree(self.folder / "runs/small/lima")
+        for name in self.names:
+            sites[name] = site(name)
+            time.sleep(1.5)  # the others have met long before the last one comes
+        for name in self.names:
+            code, text = self.end(sites[name], timeout=60)
+            self.assertEqual(code, 3, text)
+            self.assertRegex(text, r"different states of the run: tokyo checkpoint \d+, lima none, "
+                                   "oslo none", name)
+            self.assertIn("nothing was begun or resumed", text, name)
+            self.assertNotIn("params_hash", text, name)
+
+    @nightly
+    def test_what_is_of_another_site_is_refused(self):
+        site, sites = self.begin_by_hand(2)
+        sites["lima"].kill()
+        sites["lima"].wait()
+        runs = self.folder / "runs/small"
+        code, text = self.end(site("lima", out="runs/small/tokyo"))
+        self.assertEqual(code, 2, text)
+        shutil.copytree(runs / "tokyo", runs / "copy")
+        (runs / "copy/lock").unlink()
+        code, text = self.end(site("lima", out="runs/small/copy"))
+        self.assertEqual(code, 2, text)
+        self.assertIn("is the run folder of site tokyo (rank 0), and this is site lima (rank 1)",
+                      text)
+        shutil.copy(runs / "tokyo/votes.bin", runs / "lima/votes.bin")
+        code, text = self.end(site("lima"))
+        self.assertEqual(code, 2, text)
+        self.assertIn("votes.bin: of site tokyo (rank 0), and this is site lima (rank 1)", text)
+        (runs / "lima/votes.bin").unlink()
+        sites["lima"] = site("lima")
+        self.until_all_train(sites["tokyo"])
+
+    def until_later_checkpoints(self, names):
+        """From a number that a run which begins anew does not have."""
+        end = time.monotonic() + PATIENCE_S
+        while not all(list((self.folder / f"runs/small/{name}/checkpoints").glob("*[3-9].*"))
+                      for name in names):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+
     @nightly
     def test_whoever_dies_whenever(self):
         """Kills, and processes that stand still, drawn by chance; each time all train again."""
