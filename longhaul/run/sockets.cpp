@@ -116,7 +116,7 @@ net::PeersConfig peers_config(const Job& job, Rank self, NodeSockets sockets, st
   config.silence_timeout = from_seconds(job.net.silence_s);
   const SyncTraits traits = entry_with(*job.sync.entry, job.sync.settings).traits;
   config.lets_return = traits.lets_return;
-  if (traits.server_is_needed && job.server_table.standby_every == 0) {
+  if (traits.served && traits.server_is_needed && job.server_table.standby_every == 0) {
     Place place;
     place.members = std::make_shared<const Members>(members);
     config.servers.insert(sync::server::server_of(job.server(), place));

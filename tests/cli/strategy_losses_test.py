@@ -131,7 +131,9 @@ class Losses(launch_test.Case):
     def test_without_its_server_the_run_ends_with_code_3_and_its_name(self):
         for kind, keys, _ in SERVED:
             with self.subTest(kind=kind):
-                code, text, _ = self.kill_in(SERVER, "server", kind, keys, 1000000)
+                # The workers wait for it: it could be started again.
+                code, text, _ = self.kill_in(SERVER, "server", kind, keys, 1000000, "--set",
+                                             "net.meet_s=20", "--set", "net.majority_wait_s=20")
                 self.assertEqual(code, 3, text)
                 self.assertIn(f"the server is lost: site {SERVER}", text)
                 self.assertIn("resume", text)
