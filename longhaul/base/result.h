@@ -69,3 +69,9 @@ using Status = Result<Ok>;
   do {                                                                   \
     if (auto lh_status = (status); !lh_status) return lh_status.error(); \
   } while (false)
+// LH_LET(x, f()): x is the value of f(), a Result; leaves the enclosing function with its error if
+// it has none. Three statements: not for an `if` without braces.
+#define LH_LET(name, ...)                   \
+  auto lh_##name = (__VA_ARGS__);           \
+  if (!lh_##name) return lh_##name.error(); \
+  auto name = *std::move(lh_##name)

@@ -109,18 +109,17 @@ class Adviser {
   }
 
   Status prepare() {
-    auto job = args_.common.load();
-    if (!job) return job.error();
-    if (job->focus) return invalid(args_.common.job + ": has [focus], which trains nothing");
-    if (!job->stop.target_accuracy && !job->stop.target_bits_per_byte)
+    LH_LET(job, args_.common.load());
+    if (job.focus) return invalid(args_.common.job + ": has [focus], which trains nothing");
+    if (!job.stop.target_accuracy && !job.stop.target_bits_per_byte)
       return invalid(args_.common.job +
                      ": [stop]: plan needs a target to reach: target_accuracy, or of text "
                      "target_bits_per_byte; --set stop.target_accuracy=0.9");
-    if (job->kind("model") == "phantom")
+    if (job.kind("model") == "phantom")
       return invalid(args_.common.job +
                      ": [model] kind = \"phantom\" has no numbers that could reach a target");
-    advice_.name = job->job.name;
-    folder_ = args_.common.out.empty() ? "runs/" + job->job.name + "-plan" : args_.common.out;
+    advice_.name = job.job.name;
+    folder_ = args_.common.out.empty() ? "runs/" + job.job.name + "-plan" : args_.common.out;
     advice_.folder = folder_;
     std::error_code code;
     if (!std::filesystem::is_empty(folder_, code) && !code && !args_.common.force &&
@@ -128,12 +127,11 @@ class Adviser {
       return invalid(folder_ +
                      ": exists already; --resume goes on with its trials, --force replaces it, "
                      "--out DIR writes elsewhere");
-    auto data = run::partition_table(*job);
-    if (!data) return data.error();
-    for (const auto& labels : data->counts)
+    LH_LET(data, run::partition_table(job));
+    for (const auto& labels : data.counts)
       training_samples_ += std::accumulate(labels.begin(), labels.end(), std::uint64_t{0});
-    candidates_.emplace(args_.common, *job);
-    run::preload_torch_library(*job);
+    candidates_.emplace(args_.common, job);
+    run::preload_torch_library(job);
     return Ok{};
   }
 

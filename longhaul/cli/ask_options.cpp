@@ -36,9 +36,8 @@ Result<std::vector<AskedSite>> sites_to_ask(const AskOptions& options, const std
   const std::string folder = options.out.empty() ? "runs/" + job.job.name : options.out;
   const Members members = job.members();
   if (!options.site.empty()) {
-    const auto rank = run::find_node(job, options.site);
-    if (!rank) return rank.error();
-    const std::string own = run::node_folder(folder, members[*rank]);
+    LH_LET(rank, run::find_node(job, options.site));
+    const std::string own = run::node_folder(folder, members[rank]);
     auto address = run::api_address(own);
     if (!address) return address.error();
     return std::vector{AskedSite{*std::move(address), own}};

@@ -53,9 +53,8 @@ Status look(std::vector<ComparedRun>& runs) {
     if (!summary) return summary.error();
     one.summary = *std::move(summary);
     if (one.summary && is_over(*one.summary)) {
-      auto same = run::nothing_left(one.folder, one.job->job);
-      if (!same) return same.error();
-      if (!*same) one.summary.reset();
+      LH_LET(same, run::nothing_left(one.folder, one.job->job));
+      if (!same) one.summary.reset();
     }
     one.code = one.summary ? run::exit_code(*one.summary) : kDone;
   }

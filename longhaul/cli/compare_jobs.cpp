@@ -249,9 +249,8 @@ Result<Comparison> compared_jobs(const RunOptions& options, const CompareAxes& a
   auto axes = axes_of(parts, asked);
   if (!axes) return axes.error();
   if (!(*axes)[0].all && !asked.syncs.empty() && !asked.lenient) {
-    auto doc = run::load_document(options.job, {options.sets, options.wan});
-    if (!doc) return doc.error();
-    LH_TRY(check_sync_keys(parts, doc->table("sync"), asked.syncs));
+    LH_LET(doc, run::load_document(options.job, {options.sets, options.wan}));
+    LH_TRY(check_sync_keys(parts, doc.table("sync"), asked.syncs));
   }
   return Builder(options, asked, std::move(parts), *std::move(axes)).build();
 }

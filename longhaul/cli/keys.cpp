@@ -48,9 +48,8 @@ int init(const KeysArgs& args) {
 Result<std::vector<std::string>> sites_of(const KeysArgs& args) {
   std::vector<std::string> sites = args.sites;
   if (!args.job.empty()) {
-    const auto job = run::load_job(args.job, {});
-    if (!job) return job.error();
-    for (const run::SiteTable& site : job->sites) sites.push_back(site.name);
+    LH_LET(job, run::load_job(args.job, {}));
+    for (const run::SiteTable& site : job.sites) sites.push_back(site.name);
   }
   if (sites.empty())
     return invalid("keys issue: expected names of sites, or --job JOB for all sites of a job");

@@ -37,10 +37,9 @@ int give_model(ModelArgs& args) {
   const double patience_s = 2 * job->focus->answer_timeout_s + 10;
   return ask_sites(args.at, args.job, *job, args.json,
                    [&](const AskedSite& site, const OnLine& on_line) -> Status {
-                     const auto token = run::read_token(
-                         args.token.empty() ? run::token_file(site.folder) : args.token);
-                     if (!token) return token.error();
-                     return run::give_site(site.address, *token, args.model, patience_s, on_line);
+                     LH_LET(token, run::read_token(args.token.empty() ? run::token_file(site.folder)
+                                                                      : args.token));
+                     return run::give_site(site.address, token, args.model, patience_s, on_line);
                    });
 }
 

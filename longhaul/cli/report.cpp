@@ -22,11 +22,10 @@ struct ReportArgs {
 };
 
 Status write_picture(const std::string& file, const nlohmann::ordered_json& data) {
-  const auto svg = report::picture_svg(data);
-  if (!svg) return svg.error();
-  if (const Status written = run::write_atomically(file, *svg); !written)
+  LH_LET(svg, report::picture_svg(data));
+  if (const Status written = run::write_atomically(file, svg); !written)
     return invalid("--svg: " + written.error().what + "; name another file");
-  fmt::print("{}: a picture, {}\n", file, run::bytes_text(double(svg->size())));
+  fmt::print("{}: a picture, {}\n", file, run::bytes_text(double(svg.size())));
   return Ok{};
 }
 

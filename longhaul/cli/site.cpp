@@ -30,17 +30,16 @@ struct SiteArgs {
 // From --site, or from whoever started this process.
 Result<Rank> own_rank(const SiteArgs& args, const run::Job& job) {
   if (!args.site.empty()) return run::find_node(job, args.site);
-  auto who = run::launcher_identity(run::process_environment());
-  if (!who) return who.error();
-  if (!*who)
+  LH_LET(who, run::launcher_identity(run::process_environment()));
+  if (!who)
     return invalid(
         "which node of the job is this? Say --site NAME, or start it with torchrun, mpirun or "
         "srun");
   const std::size_t nodes = job.members().size();
-  if ((**who).size != nodes)
-    return invalid(fmt::format("{} started {} processes, but {} has {} nodes", (**who).launcher,
-                               (**who).size, job.file, nodes));
-  return (**who).rank;
+  if ((*who).size != nodes)
+    return invalid(fmt::format("{} started {} processes, but {} has {} nodes", (*who).launcher,
+                               (*who).size, job.file, nodes));
+  return (*who).rank;
 }
 
 Result<std::vector<std::string>> addresses_of(const SiteArgs& args, const run::Job& job) {

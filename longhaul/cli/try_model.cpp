@@ -20,13 +20,11 @@ struct TryArgs {
 Status try_model(const TryArgs& args) {
   std::ifstream in(args.file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const auto torch = run::torch_library();
-  if (!torch) return torch.error();
+  LH_LET(torch, run::torch_library());
   learn::InferenceParts parts;
   parts.shape = args.shape;
-  const auto learner = (*torch)->make_inference(parts);
-  if (!learner) return learner.error();
-  auto* models = dynamic_cast<CheapModels*>(learner->get());
+  LH_LET(learner, torch->make_inference(parts));
+  auto* models = dynamic_cast<CheapModels*>(learner.get());
   LH_CHECK(models);
   return models->put_cheap(0, args.classes, std::as_bytes(std::span(bytes)));
 }

@@ -102,18 +102,17 @@ Status QTopK::decode(const CodecKey&, Range at, std::span<const std::byte> in,
                      std::span<float> out) const {
   LH_CHECK(out.size() == at.length);
   Cursor cursor(in);
-  const auto indices = read_list("q_top_k", at, most(out.size()), cursor);
-  if (!indices) return indices.error();
-  const std::size_t count = indices->size();
+  LH_LET(indices, read_list("q_top_k", at, most(out.size()), cursor));
+  const std::size_t count = indices.size();
   LH_TRY(expect_size("q_top_k", at, cursor.rest().size(),
                      count == 0 ? 0 : sizeof(Bins::means) + (count + 3) / 4));
   std::fill(out.begin(), out.end(), 0.f);
   if (count == 0) return Ok{};
   const auto means = *cursor.number<std::array<float, kFour>>();
   if (!all_finite(means))
-    return bad_value("q_top_k", at.offset + indices->front(), "has a level that is not finite");
+    return bad_value("q_top_k", at.offset + indices.front(), "has a level that is not finite");
   for (std::size_t i = 0; i < count; ++i)
-    out[(*indices)[i]] = means[(unsigned(cursor.rest()[i / 4]) >> (2 * (i % 4))) & 3u];
+    out[indices[i]] = means[(unsigned(cursor.rest()[i / 4]) >> (2 * (i % 4))) & 3u];
   return Ok{};
 }
 

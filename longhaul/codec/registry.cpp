@@ -80,28 +80,26 @@ std::optional<std::string> refuses_feedback(const CodecEntry& codec) {
 }
 
 Result<bool> wants_error_feedback(const Settings& settings) {
-  const auto entry = entry_of(settings);
-  if (!entry) return entry.error();
+  LH_LET(entry, entry_of(settings));
   const Setting* wish = settings.find("error_feedback");
-  bool wanted = (*entry)->traits.feedback;
+  bool wanted = entry->traits.feedback;
   LH_TRY(read_one(settings, "error_feedback", wanted));
   if (!wanted) return false;
-  if (const auto reason = refuses_feedback(**entry))
+  if (const auto reason = refuses_feedback(*entry))
     return bad_setting(
         settings, *wish,
-        fmt::format("false, or no such key, with kind = \"{}\": {}", (*entry)->name, *reason));
+        fmt::format("false, or no such key, with kind = \"{}\": {}", entry->name, *reason));
   return true;
 }
 
 Result<std::unique_ptr<Codec>> make_codec(const Settings& settings, const Place& place,
                                           bool feedback) {
-  const auto wanted = wants_error_feedback(settings);
-  if (!wanted) return wanted.error();
+  LH_LET(wanted, wants_error_feedback(settings));
   const CodecEntry& entry = **entry_of(settings);
   auto made = entry.make(settings, place, feedback ? CodecUse::contribution : CodecUse::sum);
   if (!made) return made;
   if (!feedback && entry.traits.algebra == Algebra::gather) return exact_of(entry);
-  if (!feedback || !*wanted) return made;
+  if (!feedback || !wanted) return made;
   FeedbackConfig config{.feedback_momentum = entry.traits.momentum};
   LH_TRY(read_one(settings, "feedback_decay", config.feedback_decay));
   LH_TRY(read_one(settings, "feedback_momentum", config.feedback_momentum));

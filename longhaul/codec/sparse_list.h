@@ -1,9 +1,12 @@
 #pragma once
 // How sparse codecs write values of which most are 0: a count (u32), the indices of the others
 // (indices.h), and what the codec makes of their values.
+#include <cmath>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "longhaul/codec/bytes_check.h"
 #include "longhaul/codec/indices.h"
@@ -14,15 +17,46 @@ namespace longhaul::codec {
 inline std::size_t most_list_bytes(std::uint64_t length, std::uint64_t count) {
   return 4 + most_index_bytes(length, count);
 }
-void write_list(std::span<const std::uint32_t> indices, std::uint64_t length, Buffer& out);
+inline void write_list(std::span<const std::uint32_t> indices, std::uint64_t length, Buffer& out) {
+  put(out, std::uint32_t(indices.size()));
+  write_indices(indices, length, out);
+}
+
 // Malformed: no list of at most `most` indices into the stretch. The error names the codec.
-Result<std::vector<std::uint32_t>> read_list(std::string_view codec, Range at, std::uint64_t most,
-                                             Cursor& in);
+inline Result<std::vector<std::uint32_t>> read_list(std::string_view codec, Range at,
+                                                    std::uint64_t most, Cursor& in) {
+  const auto count = in.number<std::uint32_t>();
+  if (!count || *count > most)
+    return malformed(fmt::format("{}: no count of at most {} for the {} values from {} on", codec,
+                                 most, at.length, at.offset));
+  auto indices = read_indices(in, at.length, *count);
+  if (!indices)
+    return malformed(fmt::format("{}: for the {} values from {} on a {}", codec, at.length,
+                                 at.offset, indices.error().what));
+  return indices;
+}
+
 // As read_list for a list that is followed by one fp32 for each index, and by nothing: fills `out`
 // with them and with 0 elsewhere.
-Status read_values(std::string_view codec, Range at, std::uint64_t most, Cursor in,
-                   std::span<float> out);
-void write_values(std::span<const std::uint32_t> indices, std::span<const float> values,
-                  Buffer& out);
+inline Status read_values(std::string_view codec, Range at, std::uint64_t most, Cursor in,
+                          std::span<float> out) {
+  LH_LET(indices, read_list(codec, at, most, in));
+  LH_TRY(expect_size(codec, at, in.rest().size(), 4 * indices.size()));
+  std::fill(out.begin(), out.end(), 0.f);
+  for (const std::uint32_t index : indices) {
+    const float value = *in.number<float>();
+    if (!std::isfinite(value)) return bad_value(codec, at.offset + index, "is not finite");
+    out[index] = value;
+  }
+  return Ok{};
+}
+
+inline void write_values(std::span<const std::uint32_t> indices, std::span<const float> values,
+                         Buffer& out) {
+  const std::size_t begin = out.size();
+  out.resize(begin + 4 * indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    std::memcpy(&out[begin + 4 * i], &values[indices[i]], 4);
+}
 
 }  // namespace longhaul::codec

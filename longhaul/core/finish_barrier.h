@@ -1,6 +1,7 @@
 #pragma once
 // Finish means: go on serving relays, fetches and acknowledgements until all members have finished.
 // Each node tells the lowest live rank; that one tells all. 2n messages; a new view asks again.
+#include <algorithm>
 #include <map>
 
 #include "longhaul/core/machine.h"
@@ -23,18 +24,75 @@ class FinishBarrier final : public Machine {
   };
   using Messages = MessageList<Done, AllDone>;
 
-  void arrive(Turn&);  // this node has finished; idempotent
+  // this node has finished; idempotent
+  void arrive(Turn& turn) {
+    if (arrived_) return;
+    arrived_ = true;
+    tell(turn);
+  }
+
   bool arrived() const { return arrived_; }
   bool complete() const { return complete_; }  // everybody has
-  std::string waiting_for(const View&) const;
+  std::string waiting_for(const View& view) const {
+    if (!arrived_ || complete_) return "";
+    std::string text = "the end of the run at ranks";
+    for (Rank rank : view.live)
+      if (!done_.contains(rank)) text += " " + std::to_string(rank);
+    return text;
+  }
 
-  Status on_message(Rank from, const Message&, Turn&) override;
-  void on_view(const View& before, Turn&) override;
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    return dispatch(Messages{}, message, [&](const auto& m) -> Status {
+      if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Done>) {
+        note(from, m.epoch, turn);
+      } else {
+        // Whoever has come back has its own work to finish, and tells so then.
+        if (!arrived_ || complete_) return Ok{};
+        complete_ = true;
+        // The teller may die half way: pass it on to the next two, so that the news goes round.
+        const auto& live = turn.view().live;
+        const auto me = std::lower_bound(live.begin(), live.end(), turn.self()) - live.begin();
+        for (std::size_t step = 1; step <= 2 && step < live.size(); ++step) {
+          const Rank next = live[(std::size_t(me) + step) % live.size()];
+          if (next != from) turn.send(next, m, {}, kControl);
+        }
+      }
+      return Ok{};
+    });
+  }
+
+  void on_view(const View&, Turn& turn) override {
+    // Whoever comes back has something to do again.
+    for (const auto& [rank, epoch] : turn.view().returned)
+      if (const auto told = done_.find(rank); told != done_.end() && told->second < epoch)
+        done_.erase(told);
+    // The one that was waited for may be gone, and the lowest be new, or back: also those who are
+    // through tell.
+    if (arrived_) tell(turn);
+  }
+
   void state(Archive& ar) override { ar(arrived_, complete_, done_); }
 
  private:
-  void tell(Turn&);
-  void note(Rank rank, Epoch, Turn&);
+  void tell(Turn& turn) {
+    if (turn.view().lowest() == turn.self()) return note(turn.self(), turn.view().epoch, turn);
+    turn.send(turn.view().lowest(), Done{turn.view().epoch}, {}, kControl);
+  }
+
+  void note(Rank rank, Epoch epoch, Turn& turn) {
+    Epoch& told = done_[rank];
+    told = std::max(told, epoch);
+    if (complete_) {  // it came back when the others had finished
+      if (rank != turn.self()) turn.send(rank, AllDone{turn.view().epoch}, {}, kControl);
+      return;
+    }
+    if (done_.size() < turn.view().live.size()) return;  // spares thousands of nodes the search
+    for (Rank live : turn.view().live)
+      if (!done_.contains(live)) return;
+    complete_ = true;
+    for (Rank live : turn.view().live)
+      if (live != turn.self()) turn.send(live, AllDone{turn.view().epoch}, {}, kControl);
+  }
 
   bool arrived_ = false;
   bool complete_ = false;

@@ -18,9 +18,19 @@ class KeepsValues {
 };
 
 // Null: the learner keeps none, or there is no learner.
-const KeepsValues* keeper(const Learner*);
+inline const KeepsValues* keeper(const Learner* learner) {
+  return dynamic_cast<const KeepsValues*>(learner);
+}
+
 // `model`, a vector of the layout, as it is scored and written at this learner's node: with what
 // the learner keeps behind it. An empty vector, of a phantom, stays empty.
-std::vector<float> whole_model(const Learner*, std::span<const float> model);
+inline std::vector<float> whole_model(const Learner* learner, std::span<const float> model) {
+  std::vector<float> whole(model.begin(), model.end());
+  if (const KeepsValues* keeps = keeper(learner); keeps && !whole.empty()) {
+    const std::vector<float> kept = keeps->kept_values();
+    whole.insert(whole.end(), kept.begin(), kept.end());
+  }
+  return whole;
+}
 
 }  // namespace longhaul

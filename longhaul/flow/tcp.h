@@ -6,8 +6,13 @@
 // Sources: slow start and the initial window of 10 segments: RFC 6928, RFC 9438 section 4.10;
 // CUBIC: RFC 9438 sections 4.3, 4.6, 5.1; BBR: Cardwell et al., "BBR: Congestion-based congestion
 // control", ACM Queue 14(5), 2016, and draft-ietf-ccwg-bbr (BBRLossThresh).
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
+
+#include "longhaul/base/check.h"
+#include "longhaul/flow/rate.h"
 
 namespace longhaul::flow {
 
@@ -30,21 +35,40 @@ struct Tcp {
 };
 
 // IP bytes of a message in a stream of full packets; at least one packet. Without retransmissions.
-double stream_bytes(const Tcp&, std::uint64_t bytes);
+inline double stream_bytes(const Tcp& tcp, std::uint64_t bytes) {
+  if (tcp.mtu == 0) return double(bytes);
+  const double full = double(tcp.mtu) / (tcp.mtu - kTcpHeaders);
+  return std::max(double(bytes) + kTcpHeaders, double(bytes) * full);
+}
+
 // IP bytes of a message that goes as datagrams of its own.
-double datagram_bytes(const Tcp&, std::uint64_t bytes);
+inline double datagram_bytes(const Tcp& tcp, std::uint64_t bytes) {
+  if (tcp.mtu == 0) return double(bytes);
+  const std::uint64_t each = tcp.mtu - kUdpHeaders;
+  const std::uint64_t count = std::max<std::uint64_t>(1, (bytes + each - 1) / each);
+  return double(bytes + count * kUdpHeaders);
+}
+
 // Packets of so many IP bytes; at least one.
-std::uint64_t packets(const Tcp&, double ip_bytes);
+inline std::uint64_t packets(const Tcp& tcp, double ip_bytes) {
+  return std::uint64_t(std::max(1.0, std::ceil(ip_bytes / tcp.packet() - 1e-9)));
+}
 
 // Rate at which slow start begins; it doubles every round trip. Unlimited if warm or rtt is 0.
-double slow_start_rate(const Tcp&, double rtt_s);
+inline double slow_start_rate(const Tcp& tcp, double rtt_s) {
+  if (tcp.first_window == 0 || rtt_s <= 0) return kUnlimited;
+  return tcp.first_window * tcp.packet() / rtt_s;
+}
 
 // Whether this share of lost packets limits the rate of the congestion control.
-bool slows_on_loss(const Tcp&, double loss);
+inline bool slows_on_loss(const Tcp& tcp, double loss) {
+  LH_CHECK(loss >= 0 && loss < 1);
+  return loss > (tcp.control == Tcp::Control::bbr ? tcp.bbr_threshold : 0);
+}
 
 // Acknowledgements of what comes the other way, which take this share of a full link: a packet of
 // headers for every second full one (RFC 5681, section 4.2).
-double ack_share(const Tcp&);
+inline double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 0.5 * kTcpHeaders / tcp.mtu : 0; }
 
 // ProbeRTT of bbr (version 1, as in Linux): every 10 s it measures the shortest round trip. It
 // sends nothing until at most 4 packets are in flight, which takes a round trip, and keeps 4 in
@@ -53,6 +77,9 @@ struct ProbeRtt {
   double every_s = 10, for_s = 0, rate = 0;
 };
 // Nothing for other controls, ideal connections, and where there is no delay.
-std::optional<ProbeRtt> probe_rtt(const Tcp&, double rtt_s);
+inline std::optional<ProbeRtt> probe_rtt(const Tcp& tcp, double rtt_s) {
+  if (tcp.control != Tcp::Control::bbr || tcp.first_window == 0 || rtt_s <= 0) return std::nullopt;
+  return ProbeRtt{.for_s = rtt_s + std::max(0.2, rtt_s), .rate = 4 * tcp.packet() / rtt_s};
+}
 
 }  // namespace longhaul::flow

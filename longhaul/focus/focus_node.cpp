@@ -80,9 +80,8 @@ FocusNode::FocusNode(const NodeConfig& config)
 }
 
 Status FocusNode::restore(std::span<const Bytes> log, Rank self) {
-  const auto records = replay(log, self, index_, verdicts_, kept_);
-  if (!records) return records.error();
-  appended_ = *records;
+  LH_LET(records, replay(log, self, index_, verdicts_, kept_));
+  appended_ = records;
   restored();
   return Ok{};
 }
@@ -230,11 +229,10 @@ Status FocusNode::take(Rank from, const Query& query, Turn& turn) {
 }
 
 Status FocusNode::take(Rank from, const Verdict& verdict, Turn& turn) {
-  auto decided = checks_.take(from, verdict, config_.index.classes);
-  if (!decided) return decided.error();
+  LH_LET(decided, checks_.take(from, verdict, config_.index.classes));
   Status status = Ok{};
   LogRecord record;
-  for (auto& [cluster, cls] : *decided) {
+  for (auto& [cluster, cls] : decided) {
     if (config_.uses_known_verdicts) {
       const auto put = verdicts_.put(cluster, verdict.version, cls);
       if (!put) status = put.error();

@@ -1,5 +1,6 @@
 #pragma once
 // Stretches of time of which objects are not indexed: they were dropped, or never came.
+#include <algorithm>
 #include <vector>
 
 #include "longhaul/core/types.h"
@@ -20,8 +21,34 @@ class Gaps {
  public:
   static constexpr std::size_t kMost = 1000;  // beyond it the two nearest in order become one
 
-  void add(Interval);
-  std::vector<Interval> within(const Interval& window) const;  // ascending, clipped
+  void add(Interval gap) {
+    const auto first = std::find_if(gaps_.begin(), gaps_.end(),
+                                    [&](const Interval& g) { return g.to_ns >= gap.from_ns; });
+    auto last = first;
+    for (; last != gaps_.end() && last->from_ns <= gap.to_ns; ++last) {
+      gap.from_ns = std::min(gap.from_ns, last->from_ns);
+      gap.to_ns = std::max(gap.to_ns, last->to_ns);
+    }
+    gaps_.insert(gaps_.erase(first, last), gap);
+    if (gaps_.size() <= kMost) return;
+    auto nearest = gaps_.begin();
+    const auto space = [](auto it) { return std::next(it)->from_ns - it->to_ns; };
+    for (auto it = gaps_.begin(); std::next(it) != gaps_.end(); ++it)
+      if (space(it) < space(nearest)) nearest = it;
+    nearest->to_ns = std::next(nearest)->to_ns;
+    gaps_.erase(std::next(nearest));
+  }
+
+  // ascending, clipped
+  std::vector<Interval> within(const Interval& window) const {
+    std::vector<Interval> inside;
+    for (const Interval& gap : gaps_)
+      if (gap.meets(window))
+        inside.push_back(
+            {std::max(gap.from_ns, window.from_ns), std::min(gap.to_ns, window.to_ns)});
+    return inside;
+  }
+
   void state(auto& archive) { archive(gaps_); }
 
  private:

@@ -2,8 +2,12 @@
 // Resampler notices that the classes of a site's objects drift, and then chooses cheap model, K and
 // T again: it keeps the next objects as a sample, has the accurate model and all cheap models look
 // at them, between the site's other work, and chooses as at the start (parameters.h).
+#include <algorithm>
+
+#include "longhaul/core/cheap_models.h"
 #include "longhaul/core/item.h"
 #include "longhaul/core/work.h"
+#include "longhaul/focus/log.h"
 #include "longhaul/focus/parameters.h"
 
 namespace longhaul::focus {
@@ -30,8 +34,14 @@ struct ResampleConfig {
 
 // What the cheap model said of object `at` of `items`, whose outputs these are; the feature is
 // rounded as the log holds it.
-Seen seen_by_cheap(const Item&, std::size_t at, std::size_t items, std::span<const float> outputs,
-                   std::uint32_t specialised);
+inline Seen seen_by_cheap(const Item& item, std::size_t at, std::size_t items,
+                          std::span<const float> outputs, std::uint32_t specialised) {
+  const std::size_t scores = specialised + 1;
+  LH_CHECK(items > 0 && outputs.size() % items == 0 && outputs.size() / items >= scores);
+  const auto own = outputs.subspan(at * (outputs.size() / items), outputs.size() / items);
+  const auto middle = own.end() - std::ptrdiff_t(scores);
+  return {item.seq, item.at.count(), rounded({own.begin(), middle}), {middle, own.end()}};
+}
 
 class Resampler {
  public:
@@ -39,24 +49,113 @@ class Resampler {
 
   // Takes a given model into the choice, in place of another of its number. `anew`: the next
   // objects are a sample, whatever their classes.
-  void add(const ResampleConfig::Model&, bool anew);
+  void add(const ResampleConfig::Model& model, bool anew) {
+    std::erase_if(models_, [&](const auto& other) { return other.number == model.number; });
+    models_.push_back(model);
+    if (!anew && !collecting_) return;
+    collecting_ = true;  // the models have not all seen the objects of before
+    items_.clear();
+    labels_.clear();
+    seen_.clear();
+  }
+
   // An object was indexed.
-  void indexed(const Item&, const Seen&);
+  void indexed(const Item& item, const Seen& seen) {
+    if (collecting_) {
+      if (items_.size() < config_.sample) items_.push_back(item);
+      return;
+    }
+    const auto best = std::max_element(seen.scores.begin(), seen.scores.end());
+    window_.resize(seen.scores.size());
+    ++window_[std::size_t(best - seen.scores.begin())];
+    if (++in_window_ < config_.sample) return;
+    const bool first = before_.size() != window_.size();
+    collecting_ = !first && drift(before_, window_) > config_.drift;
+    if (first) before_ = window_;
+    window_.clear();
+    in_window_ = 0;
+  }
+
   bool has_work() const { return collected() && !decided_; }
   // The next batch for a model; has_work() must hold. `most`: objects.
-  Infer work(std::size_t most) const;
-  void done(std::span<const float> outputs, std::size_t items, const IndexConfig& now);
+  Infer work(std::size_t most) const {
+    LH_CHECK(has_work());
+    Infer infer;
+    std::size_t from = labels_.size();
+    infer.model = Infer::Model::accurate;
+    if (from == items_.size()) {
+      const std::size_t model = seen_.empty() ? 0 : seen_.size() - 1;
+      const bool next = !seen_.empty() && seen_.back().size() == items_.size();
+      infer.model = cheap_model(number_of(next ? model + 1 : model));
+      from = next || seen_.empty() ? 0 : seen_.back().size();
+    }
+    const std::size_t to = std::min(items_.size(), from + most);
+    infer.items.assign(items_.begin() + std::ptrdiff_t(from), items_.begin() + std::ptrdiff_t(to));
+    return infer;
+  }
+
+  void done(std::span<const float> outputs, std::size_t items, const IndexConfig& now) {
+    if (labels_.size() < items_.size()) {
+      LH_CHECK(outputs.size() == items);
+      for (const float cls : outputs) labels_.push_back(std::uint32_t(cls));
+      return;
+    }
+    if (seen_.empty() || seen_.back().size() == items_.size()) seen_.emplace_back();
+    const std::uint32_t specialised = models_.at(seen_.size() - 1).specialised;
+    for (std::size_t i = 0; i < items; ++i)
+      seen_.back().push_back(
+          seen_by_cheap(items_[seen_.back().size()], i, items, outputs, specialised));
+    if (seen_.size() == models_.size() && seen_.back().size() == items_.size()) decide(now);
+  }
+
   // Once after a sample: what was chosen. An Error: nothing reaches the targets; things stay.
-  std::optional<Result<Chosen>> take();
+  std::optional<Result<Chosen>> take() {
+    if (!decided_) return std::nullopt;
+    auto chosen = std::exchange(decided_, std::nullopt);
+    collecting_ = false;
+    ++samples_;
+    items_.clear();
+    labels_.clear();
+    seen_.clear();
+    return chosen;
+  }
+
   std::uint64_t samples() const { return samples_; }
-  void state(Archive& ar);
+  void state(Archive& ar) {
+    LH_CHECK(!decided_);  // taken in the event that decides
+    ar(models_, before_, window_, in_window_, samples_, collecting_, items_, labels_, seen_);
+  }
 
  private:
   std::uint32_t number_of(std::size_t model) const {
     return models_[model].number.value_or(std::uint32_t(model));
   }
   bool collected() const { return collecting_ && items_.size() == config_.sample; }
-  void decide(const IndexConfig& now);
+  void decide(const IndexConfig& now) {
+    std::vector<CheapModel> models;
+    for (std::size_t i = 0; i < seen_.size(); ++i)
+      models.push_back({models_[i].seconds, models_[i].specialised, seen_[i], models_[i].list});
+    std::vector<std::uint64_t> tracks;
+    for (const Item& item : items_)
+      tracks.push_back(config_.track_of ? config_.track_of(item.seq) : item.seq);
+    const auto point =
+        choose(evaluate(now, models, labels_, tracks, config_.grid, config_.targets.least),
+               config_.targets, config_.policy);
+    std::size_t cheap = 0;
+    while (cheap + 1 < models_.size() && number_of(cheap) != now.cheap) ++cheap;
+    if (point) {
+      cheap = point->model;
+      const ResampleConfig::Model& model = models_[cheap];
+      decided_ = Result<Chosen>(Chosen{number_of(cheap), point->K, model.specialised, point->T,
+                                       model.version, model.list});
+    } else {
+      decided_ = Result<Chosen>(point.error());
+    }
+    before_.assign(models_[cheap].specialised + 1, 0);
+    for (const Seen& seen : seen_[cheap])
+      ++before_[std::size_t(std::max_element(seen.scores.begin(), seen.scores.end()) -
+                            seen.scores.begin())];
+  }
 
   ResampleConfig config_;
   std::vector<ResampleConfig::Model> models_;

@@ -7,10 +7,12 @@
 //
 // Times carry fractions of a nanosecond from packet to packet, so that a busy link is exact over
 // any time.
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "longhaul/base/check.h"
 #include "longhaul/core/types.h"
@@ -40,13 +42,45 @@ class LinkQueue {
   bool empty() const { return waiting_ == 0 && !busy_; }
 
   // False: the flow's queue would exceed `limit` bytes; the item is dropped.
-  bool push(unsigned service_class, std::uint64_t flow, Item, std::uint64_t limit);
+  bool push(unsigned service_class, std::uint64_t flow, Item item, std::uint64_t limit) {
+    LH_CHECK(service_class < kClasses);
+    Class& queues = classes_[service_class];
+    Flow& queue = queues.flows[flow];
+    if (queue.bytes + item.bytes > limit) return false;
+    if (queue.items.empty()) queues.turns.push_back(flow);
+    queue.items.push_back(item);
+    queue.bytes += item.bytes;
+    ++waiting_;
+    return true;
+  }
+
   // When not busy: starts to send the next item, if any; returns when it will be sent.
-  std::optional<Time> start(Time now);
+  std::optional<Time> start(Time now) {
+    LH_CHECK(!busy_);
+    if (waiting_ == 0) return std::nullopt;
+    if (now != ends_) fraction_ = 0;  // it has been idle
+    under_way_ = next();
+    busy_ = true;
+    return ends_ = through(under_way_.bytes, now);
+  }
+
   // The item that has been sent.
-  Item finish();
+  Item finish() {
+    LH_CHECK(busy_);
+    busy_ = false;
+    return under_way_;
+  }
+
   // Sets the rate from now on; returns when the current item, if any, will be sent.
-  std::optional<Time> set_rate(flow::Rate, Time now);
+  std::optional<Time> set_rate(flow::Rate rate, Time now) {
+    LH_CHECK(!rate || *rate > 0);
+    const double left =
+        busy_ && rate_ ? (double((ends_ - now).count()) + fraction_) * 1e-9 * *rate_ : 0;
+    rate_ = rate;
+    if (!busy_) return std::nullopt;
+    fraction_ = 0;
+    return ends_ = through(left, now);
+  }
 
  private:
   static constexpr std::int64_t kQuantum = 1500;  // bytes of a flow's turn
@@ -60,8 +94,44 @@ class LinkQueue {
     std::deque<std::uint64_t> turns;      // those that wait; the first is having its turn
     bool credited = false;                // the first, in this turn
   };
-  Item next();
-  Time through(double bytes, Time now);
+  // Of the highest class that waits, the flow whose turn it is.
+  Item next() {
+    auto at = classes_.begin();
+    while (at->second.turns.empty()) ++at;
+    Class& queues = at->second;
+    for (;;) {
+      Flow& flow = queues.flows.at(queues.turns.front());
+      if (!std::exchange(queues.credited, true)) flow.credit += kQuantum;
+      const Item item = flow.items.front();
+      const bool goes = item.bytes <= flow.credit;
+      if (goes) {
+        flow.items.pop_front();
+        flow.bytes -= item.bytes;
+        flow.credit -= item.bytes;
+        --waiting_;
+      }
+      if (!goes || flow.items.empty()) {  // the turn is over
+        if (flow.items.empty())
+          flow.credit = 0;  // it saves nothing up
+        else
+          queues.turns.push_back(queues.turns.front());
+        queues.turns.pop_front();
+        queues.credited = false;
+      }
+      if (goes) return item;
+    }
+  }
+
+  Time through(double bytes, Time now) {
+    if (!rate_) {
+      fraction_ = 0;
+      return now;
+    }
+    const double exact = bytes * 1e9 / *rate_ + fraction_;
+    const double whole = std::floor(exact);
+    fraction_ = exact - whole;
+    return now + Time(std::int64_t(whole));
+  }
 
   flow::Rate rate_;
   std::map<unsigned, Class, std::greater<>> classes_;

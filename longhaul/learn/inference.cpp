@@ -93,17 +93,16 @@ Status InferenceLearner::try_out(InferenceModel& model, std::int64_t own) {
   const std::size_t width = parts_.shape.width();
   const std::vector<Item> two = {Item{0, 1, Time{0}, std::vector<float>(width, 0)},
                                  Item{0, 1, Time{0}, std::vector<float>(width, 1)}};
-  const auto answered = answer(model, two);
-  if (!answered) return answered.error();
-  if (!at::isfinite(answered->scores).all().item<bool>() ||
-      !at::isfinite(answered->features).all().item<bool>())
+  LH_LET(answered, answer(model, two));
+  if (!at::isfinite(answered.scores).all().item<bool>() ||
+      !at::isfinite(answered.features).all().item<bool>())
     return invalid("'" + model.path +
                    "' answers numbers that are not finite: did its training diverge?");
-  if (double(answered->features.size(1)) > kDefaultMaxElements)  // what a log reads back
+  if (double(answered.features.size(1)) > kDefaultMaxElements)  // what a log reads back
     return invalid("'" + model.path + "' answers features of " +
-                   std::to_string(answered->features.size(1)) + " numbers, expected at most " +
+                   std::to_string(answered.features.size(1)) + " numbers, expected at most " +
                    std::to_string(std::uint32_t(kDefaultMaxElements)));
-  const std::int64_t found = answered->scores.size(1), all = parts_.shape.outputs;
+  const std::int64_t found = answered.scores.size(1), all = parts_.shape.outputs;
   if (found == all || found == own) return Ok{};  // equal: one for each class
   return invalid("'" + model.path + "' answers " + std::to_string(found) +
                  " scores for an item, expected " + std::to_string(all) +
@@ -194,13 +193,12 @@ Result<StepResult> InferenceLearner::step(const Work& work) {
   const std::uint32_t number = accurate ? 0 : cheap_number(infer->model);
   if (!accurate && number >= parts_.cheap.size()) return invalid("there is no such cheap model");
   if (accurate && parts_.accurate.empty()) return invalid("there is no accurate model");
-  const auto answered = answer(models_[accurate ? 0 : number + 1], infer->items);
-  if (!answered) return answered.error();
+  LH_LET(answered, answer(models_[accurate ? 0 : number + 1], infer->items));
   if (!accurate) {
-    LH_TRY(add_cheap(*answered, parts_.cheap[number], result));
+    LH_TRY(add_cheap(answered, parts_.cheap[number], result));
     return result;
   }
-  const at::Tensor classes = answered->scores.argmax(1).to(at::kFloat).contiguous();
+  const at::Tensor classes = answered.scores.argmax(1).to(at::kFloat).contiguous();
   result.outputs.assign(classes.data_ptr<float>(), classes.data_ptr<float>() + classes.numel());
   return result;
 }
@@ -211,9 +209,8 @@ Result<std::unique_ptr<Learner>> make_inference(const InferenceParts& parts) {
   use_one_thread_per_learner();
   ModelConfig config;
   config.device = parts.device;
-  const auto device = choose_device(config, parts.rank);
-  if (!device) return device.error();
-  auto learner = std::make_unique<InferenceLearner>(parts, *device);
+  LH_LET(device, choose_device(config, parts.rank));
+  auto learner = std::make_unique<InferenceLearner>(parts, device);
   LH_TRY(learner->load());
   return std::unique_ptr<Learner>(std::move(learner));
 }

@@ -54,12 +54,10 @@ Status try_scores(Net& net, LearnerParts& parts, at::Device device) {
     at::NoGradGuard no_grad;
     const std::uint32_t first = parts.shard.front();
     const Batch batch = gather(*parts.data, std::vector{first, first}).to(device);
-    const auto answer = net.answer(batch.input, batch.target, false, /*seed=*/1);
-    if (!answer) return answer.error();
-    LH_TRY(check_sizes(*answer, batch, parts));
-    const auto again = net.answer(batch.input, batch.target, false, /*seed=*/2);
-    if (!again) return again.error();
-    if (same(answer->output, again->output) && same(answer->loss, again->loss)) return Ok{};
+    LH_LET(answer, net.answer(batch.input, batch.target, false, /*seed=*/1));
+    LH_TRY(check_sizes(answer, batch, parts));
+    LH_LET(again, net.answer(batch.input, batch.target, false, /*seed=*/2));
+    if (same(answer.output, again.output) && same(answer.loss, again.loss)) return Ok{};
     return invalid(
         name +
         " answers the same samples in two ways in evaluation mode, so no two scores of a "
@@ -74,10 +72,9 @@ Status try_step(Net& net, LearnerParts& parts, at::Device device) {
   const std::string name = name_of(parts.model);
   const auto pass = [&](std::size_t samples) -> Status {
     const Batch batch = gather(*parts.data, std::span(parts.shard).first(samples)).to(device);
-    const auto answer = net.answer(batch.input, batch.target, true, parts.seed);
-    if (!answer) return answer.error();
-    LH_TRY(check_sizes(*answer, batch, parts));
-    const at::Tensor loss = batch_loss(*answer, batch.target, parts.data->shape.task);
+    LH_LET(answer, net.answer(batch.input, batch.target, true, parts.seed));
+    LH_TRY(check_sizes(answer, batch, parts));
+    const at::Tensor loss = batch_loss(answer, batch.target, parts.data->shape.task);
     if (!loss.requires_grad())
       return invalid(
           name +
@@ -97,10 +94,9 @@ Status try_step(Net& net, LearnerParts& parts, at::Device device) {
 // On copies: a forward pass in training mode moves statistics and counters.
 Status try_script(LearnerParts& parts, at::Device device) {
   for (const auto attempt : {try_scores, try_step}) {
-    auto net = Net::make(parts.model, parts.data->shape, device);
-    if (!net) return net.error();
+    LH_LET(net, Net::make(parts.model, parts.data->shape, device));
     at::AutoGradMode record(true);
-    if (const Status good = attempt(*net, parts, device); !good) return invalid(good.error().what);
+    if (const Status good = attempt(net, parts, device); !good) return invalid(good.error().what);
   }
   return Ok{};
 }
@@ -141,50 +137,44 @@ Result<std::unique_ptr<Learner>> make_learner(LearnerParts parts) {
   if (parts.shard.empty())
     return invalid("rank " + std::to_string(parts.origin) +
                    " holds no sample: use another [data] partition or fewer sites");
-  auto device = choose_device(parts.model, parts.origin);
-  if (!device) return device.error();
-  auto net = Net::make(parts.model, parts.data->shape, *device);
+  LH_LET(device, choose_device(parts.model, parts.origin));
+  auto net = Net::make(parts.model, parts.data->shape, device);
   if (!net) return net.error();
-  auto initial = initial_model(parts.model, parts.data->shape, parts.seed);
-  if (!initial) return initial.error();
+  LH_LET(initial, initial_model(parts.model, parts.data->shape, parts.seed));
   if (net->own_loss() && !parts.class_weights.empty())
     return invalid(name_of(parts.model) + " computes its own loss: leave [data] class_weights out");
   if (parts.model.kind == "script") {
-    LH_TRY(try_script(parts, *device));
+    LH_TRY(try_script(parts, device));
   } else {
-    LH_TRY(try_scores(*net, parts, *device));
+    LH_TRY(try_scores(*net, parts, device));
   }
   return guarded<std::unique_ptr<Learner>>(
       "the learner cannot be made", [&]() -> Result<std::unique_ptr<Learner>> {
         return std::unique_ptr<Learner>(
-            std::make_unique<TorchLearner>(std::move(parts), *std::move(net), *device, *initial));
+            std::make_unique<TorchLearner>(std::move(parts), *std::move(net), device, initial));
       });
 }
 
 Result<ModelOutline> outline_of(const ModelConfig& config, const DataShape& shape) {
   if (config.kind == "script") {
-    auto net = Net::make(config, shape);
-    if (!net) return net.error();
-    return ModelOutline{net->layout(), net->code_digest()};
+    LH_LET(net, Net::make(config, shape));
+    return ModelOutline{net.layout(), net.code_digest()};
   }
-  auto spec = model_spec(config, shape);
-  if (!spec) return spec.error();
-  return ModelOutline{layout_of(*spec)};
+  LH_LET(spec, model_spec(config, shape));
+  return ModelOutline{layout_of(spec)};
 }
 
 Result<std::vector<float>> initial_model(const ModelConfig& config, const DataShape& shape,
                                          std::uint64_t seed) {
   if (config.kind == "script") {
-    auto net = Net::make(config, shape);
-    if (!net) return net.error();
-    std::vector<float> values(net->layout()->size());
-    net->copy_to(values);
+    LH_LET(net, Net::make(config, shape));
+    std::vector<float> values(net.layout()->size());
+    net.copy_to(values);
     return values;
   }
-  auto spec = model_spec(config, shape);
-  if (!spec) return spec.error();
-  std::vector<float> values(layout_of(*spec)->size());
-  initialise(*spec, seed, values);
+  LH_LET(spec, model_spec(config, shape));
+  std::vector<float> values(layout_of(spec)->size());
+  initialise(spec, seed, values);
   return values;
 }
 

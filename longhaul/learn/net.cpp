@@ -154,9 +154,8 @@ Result<Net> Net::from_file(const std::string& path, at::Device device) {
   return guarded<Net>("'" + path + "' cannot be loaded as a TorchScript module",
                       [&]() -> Result<Net> {
                         std::ifstream in(path, std::ios::binary);
-                        auto module = read_script(in, path, device);
-                        if (!module) return module.error();
-                        Net net(*module);
+                        LH_LET(module, read_script(in, path, device));
+                        Net net(module);
                         if (!net.module_->find_method("forward"))
                           return malformed("'" + path + "' has no method forward");
                         const ScriptGraph graph = read_graph(*net.module_);
@@ -178,9 +177,8 @@ Result<Net> Net::make(const ModelConfig& config, const DataShape& shape, at::Dev
     if (net) return net;
     return Error{net.error().kind, "[model] path: " + net.error().what};
   }
-  auto entry = find_model(config.kind);
-  if (!entry) return entry.error();
-  if ((*entry)->phantom)
+  LH_LET(entry, find_model(config.kind));
+  if (entry->phantom)
     return invalid("[model] kind = \"" + config.kind +
                    "\" has sizes and no numbers: it cannot be trained or scored");
   auto spec = model_spec(config, shape);

@@ -15,8 +15,7 @@ namespace longhaul::learn {
 Result<std::vector<float>> outputs_of(const ModelConfig& config, const DataSet& data) {
   constexpr std::size_t kBatch = 500;
   use_one_thread_per_learner();
-  auto net = Net::make(config, data.shape);
-  if (!net) return net.error();
+  LH_LET(net, Net::make(config, data.shape));
   const auto width = data.shape.outputs;
   std::vector<float> all;
   for (std::size_t first = 0; first < data.size(); first += kBatch) {
@@ -26,11 +25,10 @@ Result<std::vector<float>> outputs_of(const ModelConfig& config, const DataSet& 
         "'" + config.path + "' cannot compute these samples", [&]() -> Result<at::Tensor> {
           at::NoGradGuard no_grad;
           const Batch batch = gather(data, rows);
-          auto answer = net->answer(batch.input, batch.target, /*train=*/false);
-          if (!answer) return answer.error();
-          if (!answer->output.defined())
+          LH_LET(answer, net.answer(batch.input, batch.target, /*train=*/false));
+          if (!answer.output.defined())
             return invalid("'" + config.path + "' answers its loss alone: nothing to predict with");
-          at::Tensor output = answer->output;
+          at::Tensor output = answer.output;
           if (output.dim() == 2 && output.size(1) == 1 && width == 2)
             output = at::cat({at::zeros_like(output), output}, 1);
           return output.to(at::kFloat).contiguous();

@@ -90,12 +90,11 @@ class TorchScorer final : public Scorer {
     std::vector<std::uint32_t> samples(std::min(size_, std::min(rows.end, test_->size()) - first));
     std::iota(samples.begin(), samples.end(), std::uint32_t(first));
     const Batch batch = gather(*test_, samples).to(device_);
-    const auto answer = net.answer(batch.input, batch.target, false);
-    if (!answer) return answer.error();
+    LH_LET(answer, net.answer(batch.input, batch.target, false));
     const Task task = test_->shape.task;
     const std::uint64_t predicted = predictions(batch.target, task);
-    return Part{batch_loss(*answer, batch.target, task).item<double>() * double(predicted),
-                batch_correct(*answer, batch.target, task), predicted};
+    return Part{batch_loss(answer, batch.target, task).item<double>() * double(predicted),
+                batch_correct(answer, batch.target, task), predicted};
   }
 
   const ModelConfig config_;
@@ -125,11 +124,10 @@ Evaluation Scorer::combine(std::span<const Part> in_order) {
 Result<std::unique_ptr<Scorer>> make_scorer(const ModelConfig& config,
                                             std::shared_ptr<const DataSet> test) {
   use_one_thread_per_learner();
-  auto device = choose_device(config, 0);
-  if (!device) return device.error();
-  auto net = Net::make(config, test->shape, *device);  // says now what cannot work
+  LH_LET(device, choose_device(config, 0));
+  auto net = Net::make(config, test->shape, device);  // says now what cannot work
   if (!net) return net.error();
-  return std::unique_ptr<Scorer>(std::make_unique<TorchScorer>(config, std::move(test), *device));
+  return std::unique_ptr<Scorer>(std::make_unique<TorchScorer>(config, std::move(test), device));
 }
 
 }  // namespace longhaul::learn

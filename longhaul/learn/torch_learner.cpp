@@ -163,9 +163,8 @@ Result<StepResult> TorchLearner::take(const ApplyGradient& work) {
   if (work.whole()) {
     apply();
   } else {
-    auto optimizer = optimizer_of({work.first, work.end});
-    if (!optimizer) return optimizer.error();
-    (*optimizer)->step();
+    LH_LET(optimizer, optimizer_of({work.first, work.end}));
+    optimizer->step();
     flat_.download_params();
   }
   return StepResult{.shard_size = parts_.shard.size()};
@@ -189,9 +188,8 @@ Result<StepResult> TorchLearner::take(const ProximalStep& work) {
 Result<StepResult> TorchLearner::take(const SufficientFactors& work) {
   std::vector<std::uint32_t> linears;
   for (const std::uint32_t layer : work.layers) {
-    const auto linear = net_.linear_at(layer);
-    if (!linear) return linear.error();
-    linears.push_back(*linear);
+    LH_LET(linear, net_.linear_at(layer));
+    linears.push_back(linear);
   }
   if (linears.empty()) return take(Gradient{});
   std::vector<LinearActivations> activations;
@@ -233,26 +231,23 @@ Result<StepResult> TorchLearner::take(const ForwardPart& work) {
     parts_done_.clear();
     forward_done_.clear();
   }
-  auto pass = partial_pass();
-  if (!pass) return pass.error();
+  LH_LET(pass, partial_pass());
   const auto is_cut = [&](std::uint32_t entry) {
-    return std::ranges::count((*pass)->entries, entry) > 0;
+    return std::ranges::count(pass->entries, entry) > 0;
   };
   if (work.first != forward_end() || work.end <= work.first ||
       (work.end != parameters && !is_cut(work.end)) || !parts_done_.empty())
     return invalid("parts of a forward pass that do not follow one another");
   flat_.upload_params();
-  (*pass)->reached =
-      net_.forward_part(work.first, work.end, (*pass)->reached, (*pass)->activations);
+  pass->reached = net_.forward_part(work.first, work.end, pass->reached, pass->activations);
   forward_done_.push_back({work.first, work.end});
   return StepResult{.shard_size = parts_.shard.size()};
 }
 
 // The loss at the end of a forward pass, which is done here where no ForwardPart has done it.
 Status TorchLearner::begin_backward() {
-  auto found = partial_pass();
-  if (!found) return found.error();
-  PartialPass& pass = **found;
+  LH_LET(found, partial_pass());
+  PartialPass& pass = *found;
   flat_.grads().zero_();
   if (forward_done_.empty()) {
     std::vector<std::uint32_t> linears;
@@ -367,18 +362,16 @@ StepResult TorchLearner::about_shard() const {
 }
 
 Result<StepResult> TorchLearner::take(const LocalSolve& work) {
-  auto shard = convex();
-  if (!shard) return shard.error();
+  LH_LET(shard, convex());
   StepResult result = about_shard();
-  LH_TRY((*shard)->solve(work, params(), result));
+  LH_TRY(shard->solve(work, params(), result));
   return result;
 }
 
 Result<StepResult> TorchLearner::take(const FullGradient& work) {
-  auto shard = convex();
-  if (!shard) return shard.error();
+  LH_LET(shard, convex());
   StepResult result = about_shard();
-  (*shard)->gradient(work, result);
+  shard->gradient(work, result);
   return result;
 }
 
@@ -425,9 +418,8 @@ Result<StepResult> TorchLearner::take(const ResetOptimizer&) {
 Result<StepResult> TorchLearner::take(const OptimizerState& work) {
   if (work.whole) {
     if (!work.set.empty()) {
-      const auto bytes = unpack_bytes(work.set);
-      if (!bytes) return bytes.error();
-      Archive in(*bytes);
+      LH_LET(bytes, unpack_bytes(work.set));
+      Archive in(bytes);
       optimizer_.state(in);
       part_optimizers(in);
       LH_TRY(in.finish());
@@ -455,10 +447,8 @@ Result<StepResult> TorchLearner::take(const FixedGradient& work) {
   flat_.grads().zero_();
   const auto count = std::min<std::size_t>(work.samples, parts_.shard.size());
   const Batch batch = gather(*parts_.data, std::span(parts_.shard).first(count)).to(device_);
-  const auto answer = net_.answer(batch.input, batch.target, false);
-  if (!answer) return answer.error();
-  const at::Tensor loss =
-      batch_loss(*answer, batch.target, parts_.data->shape.task, class_weights_);
+  LH_LET(answer, net_.answer(batch.input, batch.target, false));
+  const at::Tensor loss = batch_loss(answer, batch.target, parts_.data->shape.task, class_weights_);
   loss.backward();
   flat_.download_grads();
   StepResult result = about(batch);

@@ -7,6 +7,7 @@
 
 #include "longhaul/base/fields.h"
 #include "longhaul/core/transform.h"
+#include "longhaul/outer/number.h"
 
 namespace longhaul::outer {
 
@@ -24,7 +25,19 @@ struct MomentumConfig {
 class Momentum : public Transform {
  public:
   explicit Momentum(const MomentumConfig& config) : Momentum(config, false) {}
-  void apply(std::span<float> update) override;  // always of the same length
+  // always of the same length
+  void apply(std::span<float> update) override {
+    if (buffer_.empty()) buffer_.resize(update.size());
+    LH_CHECK(buffer_.size() == update.size());
+    const double rate = config_.rate, momentum = config_.momentum;
+    for (std::size_t i = 0; i < update.size(); ++i) {
+      const double buffer = momentum * buffer_[i] + update[i];
+      const double step = ahead_ ? update[i] + momentum * buffer : buffer;
+      buffer_[i] = to_float(buffer);
+      update[i] = to_float(rate * step);
+    }
+  }
+
   void state(Archive& ar) override { ar(buffer_); }
   bool fits(std::size_t length) const override {
     return buffer_.empty() || buffer_.size() == length;

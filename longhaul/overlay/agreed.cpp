@@ -118,9 +118,8 @@ Status AgreedMean::take(Rank from, const Announcement& share, Turn& turn) {
   if ((is_new || !group->has(share.vector.range)) && opened_by(from) >= kMostOpened)
     return malformed("too many groups and ranges");
   if (is_new) {
-    const auto opened = open(from, share.vector.group, share.members, share.epoch);
-    if (!opened) return opened.error();
-    group = *opened;
+    LH_LET(opened, open(from, share.vector.group, share.members, share.epoch));
+    group = opened;
   }
   GroupTurn both = this->both(turn);
   if (!group) {
@@ -137,9 +136,8 @@ Status AgreedMean::take(Rank from, const Report& report, Turn& turn) {
   const bool is_new = !group;
   if (is_new && opened_by(from) >= kMostOpened) return malformed("too many groups and ranges");
   if (is_new) {
-    const auto opened = open(from, report.group, report.members, report.epoch);
-    if (!opened) return opened.error();
-    group = *opened;
+    LH_LET(opened, open(from, report.group, report.members, report.epoch));
+    group = opened;
   }
   GroupTurn both = this->both(turn);
   if (!group) {

@@ -1,5 +1,7 @@
 #pragma once
 // All nodes in one complete binary tree. docs/overlay/binary.md
+#include <numeric>
+
 #include "longhaul/overlay/tree_attempt.h"
 
 namespace longhaul::overlay {
@@ -23,19 +25,39 @@ struct BinaryConfig {
 };
 
 // `order`: all places, the root's first. Below the i-th stand the (2i+1)-th and the (2i+2)-th.
-Tree binary_tree(const std::vector<std::uint32_t>& order);
+inline Tree binary_tree(const std::vector<std::uint32_t>& order) {
+  Tree tree{.root = order.front(), .reduce_to = order, .spread_from = {}};
+  for (std::size_t i = 1; i < order.size(); ++i) tree.reduce_to[order[i]] = order[(i - 1) / 2];
+  tree.reduce_to[tree.root] = tree.root;
+  tree.spread_from = tree.reduce_to;
+  return tree;
+}
 
 class Binary final : public Topology {
  public:
   // `server`: as of hub.
-  Binary(const BinaryConfig& config, std::optional<Rank> server, const Place& place);
+  // Drawn once, from what all nodes draw alike, so that a loss moves nobody but those behind the
+  // gap.
+  Binary(const BinaryConfig& config, std::optional<Rank> server, const Place& place)
+      : streamed_(config.phases == "streamed"), server_(server), order_(place.size()) {
+    std::iota(order_.begin(), order_.end(), Rank{0});
+    if (config.order == "seeded") Random(place.seed, {Purpose::overlay}).shuffle(std::span(order_));
+  }
+
   Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
     return {length, 1, chunk};
   }
   std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
     return serving(server_, members, view);
   }
-  std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
+  std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
+    std::vector<std::uint32_t> order = {team.place_of(team.server.value()).value()};
+    for (const Rank rank : order_)
+      if (const auto place = team.place_of(rank); place && *place != order.front())
+        order.push_back(*place);
+    return Forest{{binary_tree(order)}, std::vector<std::uint32_t>(grid.pieces(), 0)};
+  }
+
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<TreeAttempt>(spec, streamed_);
   }

@@ -46,16 +46,15 @@ void Group::form_team() {
 
 Status Group::begin(const VectorId& key, const Contribution& given, GroupTurn& turn) {
   LH_CHECK(team_.takes_part() && !closed_);
-  const auto found = exchange(key, given.length, given.exact, {});
-  if (!found) return found.error();
+  LH_LET(found, exchange(key, given.length, given.exact, {}));
   opener_.reset();
-  const bool again = (*found)->begun();
-  if (given.knows_round && (*found)->is_told() && !again && (*found)->next() != key.round) {
-    (*found)->end_attempts();  // the others have not said yet, or one of them was wrong
-    (*found)->follow(key.round);
+  const bool again = found->begun();
+  if (given.knows_round && found->is_told() && !again && found->next() != key.round) {
+    found->end_attempts();  // the others have not said yet, or one of them was wrong
+    found->follow(key.round);
   }
-  (*found)->begin(key.round, given);
-  if (!again && !frozen()) (*found)->contribute(turn);
+  found->begin(key.round, given);
+  if (!again && !frozen()) found->contribute(turn);
   return Ok{};
 }
 
@@ -155,24 +154,21 @@ Status Group::check_members(Rank from, const std::vector<std::uint8_t>& members)
 Status Group::take(Rank from, const Announcement& share, GroupTurn& turn) {
   LH_TRY(check_members(from, share.members));
   if (common_.newcomer()) LH_TRY(follow(share, from));
-  const auto when = this->when(share.epoch, share.vector);
-  if (!when) return when.error();
-  if (*when == When::late) {
+  LH_LET(when, this->when(share.epoch, share.vector));
+  if (when == When::late) {
     turn.late(share.vector.round);
     return Ok{};
   }
   if (!team_.takes_part() && team_.server != team_.self)
     return malformed("share for a node without a part in this exchange");
   if (closed_) return malformed("share for a group that is closed");
-  const auto found = exchange(share.vector, share.length, share.exact, from);
-  if (!found) return found.error();
-  return (*found)->take(from, share, turn);
+  LH_LET(found, exchange(share.vector, share.length, share.exact, from));
+  return found->take(from, share, turn);
 }
 
 Status Group::take(Rank from, const Contributors& roster, GroupTurn& turn) {
-  const auto when = this->when(roster.epoch, roster.vector);
-  if (!when) return when.error();
-  if (*when == When::late) {
+  LH_LET(when, this->when(roster.epoch, roster.vector));
+  if (when == When::late) {
     turn.late(roster.vector.round);
     return Ok{};
   }
@@ -184,12 +180,11 @@ Status Group::take(Rank from, const Contributors& roster, GroupTurn& turn) {
 // What a node tells itself stands in no queue, but a view may overtake it.
 Status Group::take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
   if (note.vector.origin != from) return malformed("note in another's name");
-  const auto when = this->when(note.epoch, note.vector);
-  if (!when) return when.error();
+  LH_LET(when, this->when(note.epoch, note.vector));
   if (!team_.index_of(from) && team_.server != from) return malformed("note of who takes no part");
   Exchange* exchange = find(note.vector.range);
   if (exchange && note.epoch == team_.epoch) return exchange->take(from, note, turn);
-  if (*when != When::late && from != team_.self) return malformed("note without a share before");
+  if (when != When::late && from != team_.self) return malformed("note without a share before");
   turn.late(note.vector.round);
   return Ok{};
 }
@@ -205,9 +200,8 @@ Status Group::take(Rank from, const Closed&, GroupTurn&) {
 // --- pieces
 
 Status Group::admit(Rank from, const TransferKey& key, Range range) const {
-  const auto when = this->when(key.epoch, key.vector);
-  if (!when) return when.error();
-  if (*when == When::late) return Ok{};  // decode() makes nothing of it
+  LH_LET(when, this->when(key.epoch, key.vector));
+  if (when == When::late) return Ok{};  // decode() makes nothing of it
   const Exchange* exchange = find(key.vector.range);
   if (!exchange) return malformed("piece of a vector nobody has spoken of");
   return exchange->admit(from, key, range);
@@ -215,9 +209,8 @@ Status Group::admit(Rank from, const TransferKey& key, Range range) const {
 
 Result<std::vector<float>> Group::decode(const TransferKey& key, Range range,
                                          const Payload& bytes) const {
-  const auto when = this->when(key.epoch, key.vector);
-  if (!when) return when.error();
-  if (*when == When::late) return std::vector<float>{};
+  LH_LET(when, this->when(key.epoch, key.vector));
+  if (when == When::late) return std::vector<float>{};
   auto values = common_.coder.read(key.vector, key.coding, range, bytes);
   if (values && Phase(key.phase) == Phase::mean) common_.arrived.push_back({key, range, bytes});
   return values;

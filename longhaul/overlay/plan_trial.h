@@ -4,6 +4,7 @@
 // the one that it replaces; only its rounds show it. docs/overlay/forest-learned.md
 //
 // Owned by the planner's RatePlanner; a pure function of what it is told, in that order.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,6 +15,17 @@
 namespace longhaul::overlay::forest {
 
 class PlanTrial {
+  // bbr rests for 0.2 s every 10 s: one round may show a fifth more than the next.
+  static constexpr std::uint32_t kRounds = 3;       // after which the least difference counts
+  static constexpr std::uint32_t kMostUnknown = 8;  // rounds of which nobody can say
+  static constexpr double kNoise = 1.02;            // of what the plan before took
+  static constexpr double kClearlyWorse = 1.10;     // and is told by one round
+
+  // Of the last two rounds the quicker: what held one up says nothing of the plan.
+  static double quicker(double last, double second_last) {
+    return second_last > 0 ? std::min(last, second_last) : last;
+  }
+
  public:
   enum class Verdict : std::uint8_t { none, kept, worse };
 
@@ -24,18 +36,55 @@ class PlanTrial {
   bool running() const { return running_; }
   // The rounds from here on go by the plan in force since then. True: the plan before it was
   // quicker than the one to go back to, and takes its place.
-  bool enter(Round since);
+  bool enter(Round since) {
+    if (since == since_) return false;
+    const double took_s = quicker(last_s_, second_last_s_);
+    bool better = false;
+    if (std::erase_if(coming_, [&](Round start) { return start <= since; }) > 0) {
+      better = running_ && took_s > 0 && (before_s_ == 0 || took_s < before_s_);
+      if (!running_ || better) before_s_ = took_s;
+      running_ = true;
+    }
+    since_ = since;
+    rounds_ = unknown_ = 0;
+    best_s_ = last_s_ = second_last_s_ = 0;
+    return better;
+  }
+
   // A round took so long by the plan in force; 0 s: nobody can say, and if that goes on a plan
   // stays. The verdict comes once, and ends the trial.
-  Verdict on_round(double took_s);
+  Verdict on_round(double took_s) {
+    if (took_s <= 0) {
+      if (!running_ || !coming_.empty() || ++unknown_ < kMostUnknown) return Verdict::none;
+      running_ = false;
+      return Verdict::kept;
+    }
+    best_s_ = rounds_ == 0 ? took_s : std::min(best_s_, took_s);
+    ++rounds_;
+    second_last_s_ = last_s_;
+    last_s_ = took_s;
+    if (!running_ || !coming_.empty()) return Verdict::none;
+    const Verdict verdict = judge();
+    if (verdict != Verdict::none) running_ = false;
+    return verdict;
+  }
+
   // The last two rounds took longer by that share than the quickest by the plan in force.
-  bool slower(double share) const;
+  bool slower(double share) const {
+    return second_last_s_ > 0 && quicker(last_s_, second_last_s_) > (1 + share) * best_s_;
+  }
+
   void state(auto& ar) {
     ar(coming_, running_, since_, rounds_, unknown_, best_s_, last_s_, second_last_s_, before_s_);
   }
 
  private:
-  Verdict judge() const;
+  Verdict judge() const {
+    if (best_s_ * kNoise < before_s_ || before_s_ == 0) return Verdict::kept;
+    if (best_s_ > kClearlyWorse * before_s_) return Verdict::worse;
+    if (rounds_ < kRounds) return Verdict::none;
+    return best_s_ > kNoise * before_s_ ? Verdict::worse : Verdict::kept;
+  }
 
   std::vector<Round> coming_;  // when those that are proposed come in force; a few
   bool running_ = false;

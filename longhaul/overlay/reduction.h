@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 
 namespace longhaul::overlay {
 
@@ -16,6 +17,14 @@ namespace longhaul::overlay {
 inline constexpr double kUnknownWeight = -1;
 
 class Reduction {
+  static void add_scaled(std::span<double> sum, double weight, std::span<const float> values) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * double(values[i]);
+  }
+
+  static void add_senders(std::span<double> sent, double weight, std::span<const float> values) {
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] += values[i] != 0 ? weight : 0;
+  }
+
  public:
   explicit Reduction(bool of_senders = false) : of_senders_(of_senders) {}
 
@@ -24,14 +33,55 @@ class Reduction {
 
   bool has(std::uint32_t member) const { return member < next_ || waiting_.contains(member); }
   // Is a part of this member the next to be added?
-  bool wants(std::uint32_t member, Weights weights);
+  bool wants(std::uint32_t member, Weights weights) {
+    advance(weights);
+    return next_ == member;
+  }
+
   // A phantom's values are empty.
-  void add(std::uint32_t member, std::vector<float> values, Weights weights);
+  void add(std::uint32_t member, std::vector<float> values, Weights weights) {
+    LH_CHECK(!has(member));
+    waiting_.emplace(member, std::move(values));
+    advance(weights);
+  }
+
   // Adds what can be added; true when all parts are in.
-  bool advance(Weights weights);
-  std::vector<float> mean(double total) const;
+  bool advance(Weights weights) {
+    while (next_ < weights.size()) {
+      if (weights[next_] == 0) {
+        ++next_;
+        continue;
+      }
+      const auto part = waiting_.find(next_);
+      if (part == waiting_.end()) return false;
+      if (sum_.empty()) {
+        sum_.assign(part->second.size(), 0.0);
+        if (of_senders_) sent_ = sum_;
+      }
+      LH_CHECK(part->second.size() == sum_.size());
+      add_scaled(sum_, weights[next_], part->second);
+      if (of_senders_) add_senders(sent_, weights[next_], part->second);
+      waiting_.erase(part);
+      ++next_;
+    }
+    return true;
+  }
+
+  std::vector<float> mean(double total) const {
+    std::vector<float> mean(sum_.size());
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      const double weights = of_senders_ ? sent_[i] : total;
+      mean[i] = weights > 0 ? float(sum_[i] / weights) : 0.f;
+    }
+    return mean;
+  }
+
   std::size_t waiting() const { return waiting_.size(); }  // parts kept because others miss
-  void state(Archive&);
+  void state(Archive& ar) {
+    ar(of_senders_, next_, sum_, sent_, waiting_);
+    if (ar.loading() && sent_.size() != (of_senders_ ? sum_.size() : 0))
+      ar.fail("holds a mean of senders that does not fit together");
+  }
 
  private:
   bool of_senders_;

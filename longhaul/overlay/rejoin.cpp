@@ -29,9 +29,8 @@ std::optional<Round> Group::next_round(std::uint32_t range) const {
 Status Group::follow(const Announcement& share, Rank from) {
   const bool must_hear = frozen() || !team_.takes_part();
   if (share.epoch != team_.epoch || find(share.vector.range) || !must_hear) return Ok{};
-  const auto found = exchange(share.vector, share.length, share.exact, from);
-  if (!found) return found.error();
-  (*found)->follow(share.vector.round);
+  LH_LET(found, exchange(share.vector, share.length, share.exact, from));
+  found->follow(share.vector.round);
   return Ok{};
 }
 

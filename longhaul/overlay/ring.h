@@ -1,5 +1,6 @@
 #pragma once
 // All in a circle: reduce-scatter, then all-gather. docs/overlay/ring.md
+#include "longhaul/flow/circle.h"
 #include "longhaul/overlay/belief.h"
 #include "longhaul/overlay/ring_attempt.h"
 
@@ -27,7 +28,18 @@ class Ring final : public Topology {
  public:
   // `rate`: what is believed, the same at all nodes; empty: nothing is, and the order is that of
   // the ranks. The order is of all workers of the job: whoever is lost is left out.
-  Ring(const RingConfig& config, const RateBelief& rate, const Place& place);
+  Ring(const RingConfig& config, const RateBelief& rate, const Place& place)
+      : streamed_(config.phases == "streamed") {
+    if (config.order == "id" || !rate) return;
+    std::vector<Rank> workers;
+    for (Rank rank = 0; rank < place.size(); ++rank)
+      if (place.member(rank).is(Role::worker)) workers.push_back(rank);
+    const flow::Circle best = flow::best_circle(
+        std::uint32_t(workers.size()),
+        [&](std::uint32_t from, std::uint32_t to) { return rate(workers[from], workers[to]); });
+    for (const std::uint32_t worker : best.order) order_.push_back(workers[worker]);
+  }
+
   Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const override {
     return {length, workers, chunk};
   }
@@ -37,7 +49,13 @@ class Ring final : public Topology {
   }
 
   // All members, in the order in which they stand.
-  std::vector<Rank> circle(const GroupMembers&) const;
+  std::vector<Rank> circle(const GroupMembers& team) const {
+    if (order_.empty()) return team.members;
+    std::vector<Rank> members;
+    for (const Rank rank : order_)
+      if (team.index_of(rank)) members.push_back(rank);
+    return members;
+  }
 
  private:
   const bool streamed_;

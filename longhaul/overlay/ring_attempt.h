@@ -4,27 +4,138 @@
 // k and go round once; every member mixes its own part into the mean so far,
 //     m <- m + (a / A) (z - m)    A: sum of the weights so far, with a
 // until the owner has the mean, which then goes round once more, unchanged. n - 1 and n - 1 hops.
+#include <algorithm>
 #include <map>
 
 #include "longhaul/overlay/attempt.h"
+#include "longhaul/overlay/reduction.h"
 
 namespace longhaul::overlay {
 
 class RingAttempt final : public Attempt {
+  static std::vector<std::uint32_t> stands_in(const std::vector<Rank>& circle,
+                                              const GroupMembers& team) {
+    LH_CHECK(circle.size() == team.members.size());
+    std::vector<std::uint32_t> stands(circle.size());
+    for (std::uint32_t i = 0; i < circle.size(); ++i) stands[team.index_of(circle[i]).value()] = i;
+    return stands;
+  }
+
  public:
   // streamed: every piece is passed on when it comes; else when all pieces of its owner are here.
   // `circle`: all members in the order in which they stand; none: by rank.
-  RingAttempt(const ExchangeSpec& spec, bool streamed, std::vector<Rank> circle = {});
+  RingAttempt(const ExchangeSpec& spec, bool streamed, std::vector<Rank> circle = {})
+      : Attempt(spec),
+        streamed_(streamed),
+        circle_(circle.empty() ? std::vector<Rank>(spec.team->members) : std::move(circle)),
+        stands_(stands_in(circle_, *spec.team)),
+        self_(stand_of(spec.team->self)),
+        parts_(spec.grid().pieces()) {
+    if (spec.plan->root() != spec.team->self) return;
+    weights_.assign(size(), kUnknownWeight);
+    unknown_ = size();
+  }
 
-  void contribute(std::uint64_t length, double weight, AttemptContext&) override;
-  Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
-  Result<bool> admit(Rank from, const TransferKey&, std::size_t piece) const override;
-  Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
-  Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
+  void contribute(std::uint64_t length, double weight, AttemptContext& context) override {
+    set_contribution(weight);
+    const Rank root = spec_.plan->root();
+    if (size() > 1) context.shares.emplace_back(next(), share(length));
+    if (root != spec_.team->self && root != next())
+      context.shares.emplace_back(root, share(length));
+    if (root == spec_.team->self) note_share(root, weight, context);
+    start(context);
+    for (auto& [piece, part] : std::exchange(early_, {}))
+      mix(piece, std::move(part.values), part.weight, context);
+  }
+
+  Status take_announcement(Rank from, const Announcement& share, AttemptContext& context) override {
+    const auto index = spec_.team->index_of(from);
+    const bool is_root = spec_.plan->root() == spec_.team->self;
+    if (!index || from == spec_.team->self || (from != previous() && !is_root))
+      return refuse(from, "a share for a node that does not follow it");
+    if (from == previous()) {
+      if (previous_shares_ > 0) return refuse(from, "a second share");
+      ++previous_shares_;
+    }
+    if (!is_root) return Ok{};
+    if (weights_[*index] != kUnknownWeight) return refuse(from, "a second share");
+    note_share(from, share.weight, context);
+    return Ok{};
+  }
+
+  Result<bool> admit(Rank from, const TransferKey& key, std::size_t piece) const override {
+    const Rank owner = spec_.plan->owner(piece);
+    if (size() == 1 || from != previous())
+      return refuse(from, "a piece from who stands not before");
+    if (Phase(key.phase) == Phase::mean) {
+      if (key != this->key(Phase::mean, Coding::down, owner) || owner == spec_.team->self)
+        return refuse(from, "a mean that does not pass here, or in another coding");
+      if (!contributed()) return refuse(from, "a mean of a round that lacks this node's part");
+      return true;
+    }
+    const std::uint32_t before = (self_ + size() - 1) % size();
+    // Who starts with nothing to give starts with zeros, which no codec's memory may see.
+    const bool zeros = key == this->key(Phase::part, Coding::down, from);
+    if ((key != part_key(owner, before) && !zeros) || owner == from)
+      return refuse(from, "a part that does not pass here, or in another coding");
+    if (previous_shares_ == 0) return refuse(from, "a part without a share before it");
+    if (parts_[piece]) return refuse(from, "a part for the second time");
+    return true;
+  }
+
+  Status take(Arrival&& arrival, std::size_t piece, AttemptContext& context) override {
+    if (Phase(arrival.key.phase) == Phase::mean) {
+      const Rank owner = spec_.plan->owner(piece);
+      const Payload bytes = context.arrived;
+      context.means[piece] = std::move(arrival.values);
+      if (next() != owner)
+        pass_on(arrival.key, piece, bytes, arrival.weight, size() - 1 + (way(owner, self_) + 1),
+                context);
+      return Ok{};
+    }
+    parts_[piece] = true;
+    if (contributed()) {
+      mix(piece, std::move(arrival.values), arrival.weight, context);
+    } else {
+      early_[std::uint32_t(piece)] = {std::move(arrival.values), arrival.weight};
+    }
+    return Ok{};
+  }
+
+  Payload encoded(const TransferKey& key, std::size_t piece, AttemptContext& context) override {
+    const auto out = outbox_.find({key.phase, std::uint32_t(piece)});
+    if (out != outbox_.end()) {
+      Payload bytes = std::move(out->second);
+      outbox_.erase(out);
+      return bytes;
+    }
+    LH_CHECK(Phase(key.phase) == Phase::part && spec_.plan->owner(piece) == previous());
+    if (weight() > 0) return context.buffers.own_bytes(piece);
+    const std::vector<float> zeros(spec_.grid().range(piece).length);
+    return context.buffers.write(piece, key.coding, zeros);
+  }
+
   // All who own something are members: nothing is reduced for others alone.
   Progress progress() const override { return {false, outbox_.empty()}; }
-  std::string waiting_for(const std::vector<bool>& mean_pieces) const override;
-  void state(Archive&) override;
+  std::string waiting_for(const std::vector<bool>& mean_pieces) const override {
+    for (std::size_t piece = 0; piece < parts_.size(); ++piece) {
+      const Rank owner = spec_.plan->owner(piece);
+      if (size() > 1 && owner != previous() && !parts_[piece])
+        return round_text() + ": parts of " + named_ranks({previous()});
+    }
+    const bool all = std::find(mean_pieces.begin(), mean_pieces.end(), false) == mean_pieces.end();
+    if (mean_pieces.empty() || !all) return round_text() + ": means of " + named_ranks({previous()});
+    if (weights_.empty()) return round_text() + ": roster of " + named_ranks({spec_.plan->root()});
+    std::vector<Rank> silent;
+    for (std::uint32_t i = 0; i < weights_.size(); ++i)
+      if (weights_[i] == kUnknownWeight) silent.push_back(spec_.team->members[i]);
+    return round_text() + ": shares of " + named_ranks(silent);
+  }
+
+  void state(Archive& ar) override {
+    Attempt::state(ar);
+    ar(weights_, unknown_, previous_shares_, parts_, early_, outbox_, held_);
+  }
 
  private:
   struct Early {  // a part that came before this node's contribution
@@ -39,15 +150,77 @@ class RingAttempt final : public Attempt {
   Rank next() const { return member(self_ + 1); }
   Rank previous() const { return member(self_ + size() - 1); }
   // Links between the member where this owner's pieces start and `index`.
-  std::uint32_t way(Rank owner, std::uint32_t index) const;
-  TransferKey part_key(Rank owner, std::uint32_t index) const;
+  std::uint32_t way(Rank owner, std::uint32_t index) const {
+    return (index + size() - stand_of(owner) - 1 + size()) % size();
+  }
 
-  void start(AttemptContext&);
-  void note_share(Rank from, double weight, AttemptContext&);
-  void mix(std::size_t piece, std::vector<float> values, double weight, AttemptContext&);
-  void finish(std::size_t piece, std::span<const float> mean, double weight, AttemptContext&);
-  void pass_on(const TransferKey&, std::size_t piece, Payload, double weight, std::uint32_t hop,
-               AttemptContext&);
+  // At its start a part is one member's contribution, later a mean of several.
+  TransferKey part_key(Rank owner, std::uint32_t index) const {
+    return key(Phase::part, way(owner, index) == 0 ? Coding::up : Coding::down, member(index));
+  }
+
+  // The pieces that start here are those of the member before.
+  void start(AttemptContext& context) {
+    const Rank owner = previous();
+    const auto pieces = spec_.plan->pieces_of(owner);
+    if (size() == 1) {
+      for (const std::uint32_t piece : pieces)
+        if (weight() > 0) finish(piece, context.buffers.own_values(piece), weight(), context);
+      return;
+    }
+    TransferKey key = part_key(owner, self_);
+    if (weight() == 0) key = this->key(Phase::part, Coding::down, spec_.team->self);
+    if (!pieces.empty())
+      post(key, next(), spec_.plan->ranges(pieces), weight(), 0, 2 * size(), context);
+  }
+
+  void note_share(Rank from, double weight, AttemptContext& context) {
+    weights_[*spec_.team->index_of(from)] = weight;
+    if (--unknown_ == 0) tell_contributors(weights_, context);
+  }
+
+  void mix(std::size_t piece, std::vector<float> values, double before, AttemptContext& context) {
+    const double sum = before + weight();
+    if (weight() > 0) {
+      const std::vector<float> own = context.buffers.own_values(piece);
+      const double share = weight() / sum;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double mean = double(values[i]);
+        values[i] = float(mean + share * (double(own[i]) - mean));
+      }
+    }
+    const Rank owner = spec_.plan->owner(piece);
+    if (owner == spec_.team->self) {
+      if (sum > 0) finish(piece, values, sum, context);  // else: an empty mean, told by the roster
+      return;
+    }
+    const TransferKey key = this->key(Phase::part, Coding::down, spec_.team->self);
+    pass_on(key, piece, context.buffers.write(piece, key.coding, values), sum, way(owner, self_),
+            context);
+  }
+
+  // The owner, too, uses what the others will read.
+  void finish(std::size_t piece, std::span<const float> mean, double weight,
+              AttemptContext& context) {
+    const TransferKey key = this->key(Phase::mean, Coding::down, spec_.team->self);
+    Payload bytes = context.buffers.write(piece, key.coding, mean);
+    context.means[piece] = context.buffers.read(piece, key.coding, bytes);
+    if (size() > 1) pass_on(key, piece, std::move(bytes), weight, size() - 1, context);
+  }
+
+  void pass_on(const TransferKey& key, std::size_t piece, Payload bytes, double weight,
+               std::uint32_t hop, AttemptContext& context) {
+    outbox_[{key.phase, std::uint32_t(piece)}] = std::move(bytes);
+    if (streamed_) {
+      post(key, next(), {spec_.grid().range(piece)}, weight, hop, 2 * size(), context);
+      return;
+    }
+    const Rank owner = spec_.plan->owner(piece);
+    const auto pieces = spec_.plan->pieces_of(owner);
+    std::uint64_t& held = held_[{key.phase, owner}];
+    if (++held == pieces.size())
+      post(key, next(), spec_.plan->ranges(pieces), weight, hop, 2 * size(), context);
+  }
 
   const bool streamed_;
   const std::vector<Rank> circle_;

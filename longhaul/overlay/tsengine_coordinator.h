@@ -6,6 +6,9 @@
 //
 // Inputs return orders for agents, of whatever exchange may go on now. An Error: only a broken peer
 // says that; nothing has changed. No clock: agents measure, and keep the deadlines that it gives.
+#include <algorithm>
+#include <cmath>
+
 #include "longhaul/core/overlay.h"
 #include "longhaul/overlay/plan.h"
 #include "longhaul/overlay/tsengine_gather.h"
@@ -34,31 +37,156 @@ struct Orders {
 };
 
 class Coordinator {
+  // Each failure doubles what the bucket's next transfers are given.
+  static constexpr std::uint32_t kMostFailures = 12;
+
  public:
   Coordinator(const CoordinatorConfig& config, std::uint64_t seed) : config_(config), seed_(seed) {}
 
   // Ends all exchanges. What was learned stays where the server stays.
-  void new_team(const GroupMembers&);
+  void new_team(const GroupMembers& team) {
+    boards_.clear();
+    lot_.clear();
+    transfers_.clear();
+    slots_.clear();
+    if (team.server != team.self || server_ != team.self) learned_.clear();
+    if (!team.server) return;
+    server_ = *team.server;
+    receivers_ = team.members;
+    std::erase(receivers_, server_);
+  }
+
   // Begins an exchange of buckets of so many bytes (of fp32), if it has not begun.
-  void open(const VectorId&, const std::vector<std::uint64_t>& bytes);
-  void close(const VectorId&);  // gives it up
+  void open(const VectorId& key, const std::vector<std::uint64_t>& bytes) {
+    if (runs(key)) return;
+    learned(key).forget(key.round);
+    for (const std::uint64_t size : bytes) boards_[key].push_back({size, 0, Gather(server_), {}});
+  }
+
+  // gives it up
+  void close(const VectorId& key) {
+    boards_.erase(key);
+    std::erase_if(lot_, [&](const auto& entry) { return entry.second.key == key; });
+    std::vector<Xfer> ended;
+    for (const auto& [xfer, transfer] : transfers_)
+      if (transfer.key == key) ended.push_back(xfer);
+    for (const Xfer xfer : ended) end(xfer);
+  }
+
   bool runs(const VectorId& key) const { return boards_.contains(key); }
 
   // This worker's part is ready to be sent, in all buckets. Once each.
-  void ready(const VectorId&, Rank, Orders&);
+  void ready(const VectorId& key, Rank rank, Orders& orders) {
+    for (Bucket& bucket : boards_.at(key)) bucket.gather.ready(rank);
+    advance(orders);
+  }
+
   // The server has the mean of this bucket. Once each.
-  void committed(const VectorId&, std::uint32_t bucket, Orders&);
-  Status hear(const VectorId&, Rank from, const Offer&, Orders&);
-  Status hear(const VectorId&, Rank from, const Ready&, Orders&);
-  Status hear(const VectorId&, Rank from, const Fenced&, Orders&);
+  void committed(const VectorId& key, std::uint32_t bucket, Orders& orders) {
+    Bucket& done = *find(key, bucket);
+    LH_CHECK(!done.spread.open());
+    done.gather.close();
+    done.spread = Spread(server_, receivers_);
+    park(key, bucket, server_);
+    advance(orders);
+  }
+
+  Status hear(const VectorId& key, Rank from, const Offer& offer, Orders& orders) {
+    Bucket* bucket = find(key, offer.bucket);
+    if (!bucket || !bucket->spread.open()) return malformed("offer of a bucket without a mean");
+    if (offer.after == Offer::After::received) {
+      if (offer.xfer == 0 || offer.xfer >= next_) return malformed("offer after no transfer");
+      if (!bucket->spread.received(from)) return malformed("offer for the second time");
+      for (auto& [xfer, t] : transfers_) {
+        if (!t.mean || t.to != from || t.key != key || t.bucket != offer.bucket || t.received)
+          continue;
+        t.received = true;
+        slots_.free_in(from);
+      }
+    } else {
+      Transfer* t = find(offer.xfer, key, offer.bucket, true);
+      if (!t || t->from != from) return malformed("offer after a transfer that is not under way");
+      if (offer.after == Offer::After::served) {
+        bucket->spread.served(t->to);
+        if (offer.elapsed > 0)
+          learned(key).learn(from, t->to, bucket->bytes, Time(offer.elapsed), key.round);
+        end(offer.xfer);
+      } else {
+        if (!t->received) bucket->spread.failed(t->to);
+        count_failure(offer.xfer, *bucket, orders);
+      }
+    }
+    park(key, offer.bucket, from);
+    advance(orders);
+    return Ok{};
+  }
+
+  Status hear(const VectorId& key, Rank from, const Ready& ready, Orders& orders) {
+    Bucket* bucket = find(key, ready.bucket);
+    if (ready.xfer == 0 || ready.xfer >= next_) return malformed("ready after no transfer");
+    Transfer* t = find(ready.xfer, key, ready.bucket, false);
+    if (!ready.taken) {  // taken meanwhile: good
+      if (!t) return Ok{};
+      if (t->from != from || t->fenced)
+        return malformed("ready after another's transfer, or twice");
+      t->fenced = true;
+      orders.list.push_back({key, t->to, write(Fence{ready.bucket, t->from, ready.xfer})});
+      return Ok{};
+    }
+    if (!t || t->to != from) return malformed("ready after a transfer that is not under way");
+    if (ready.elapsed > 0)
+      learned(key).learn(t->from, from, bucket->bytes, Time(ready.elapsed), key.round);
+    end(ready.xfer);
+    bucket->gather.ready(from);
+    advance(orders);
+    return Ok{};
+  }
+
+  Status hear(const VectorId& key, Rank from, const Fenced& fenced, Orders& orders) {
+    Bucket* bucket = find(key, fenced.bucket);
+    if (fenced.xfer >= next_) return malformed("an answer that nobody asked for");
+    Transfer* t = find(fenced.xfer, key, fenced.bucket, false);
+    if (!t && fenced.taken) return Ok{};  // its `ready` came first
+    if (!t || t->to != from || !t->fenced || fenced.taken)
+      return malformed("an answer that nobody asked for");
+    const Rank sender = t->from;
+    count_failure(fenced.xfer, *bucket, orders);
+    bucket->gather.ready(sender);
+    bucket->gather.ready(from);
+    advance(orders);
+    return Ok{};
+  }
 
   // Is the server to take this part from `from`?
-  bool expects(const VectorId&, std::uint32_t bucket, Xfer, Rank from) const;
+  bool expects(const VectorId& key, std::uint32_t bucket, Xfer xfer, Rank from) const {
+    const auto it = transfers_.find(xfer);
+    if (it == transfers_.end()) return false;
+    const Transfer& t = it->second;
+    return t.key == key && t.bucket == bucket && !t.mean && t.from == from && t.to == server_;
+  }
+
   // Bytes/s from one node to another as this kind of exchange knows it.
-  std::optional<double> rate(const VectorId&, Rank from, Rank to) const;
+  std::optional<double> rate(const VectorId& key, Rank from, Rank to) const {
+    const auto it = learned_.find(key.range);
+    return it == learned_.end() ? std::nullopt : it->second.of(from, to, key.round);
+  }
+
   // Whose answer to a fence is missing.
-  std::vector<Rank> fenced(const VectorId&) const;
-  void state(Archive&);
+  std::vector<Rank> fenced(const VectorId& key) const {
+    std::vector<Rank> ranks;
+    for (const auto& [xfer, t] : transfers_)
+      if (t.key == key && t.fenced) ranks.push_back(t.to);
+    return ranks;
+  }
+
+  void state(Archive& ar) {
+    ar(server_, receivers_, boards_, lot_, transfers_, slots_, next_, tickets_, draws_);
+    std::vector<std::uint32_t> ranges;
+    for (const auto& [range, table] : learned_) ranges.push_back(range);
+    ar(ranges);
+    if (ar.loading()) learned_.clear();
+    for (const std::uint32_t range : ranges) ar(learned({0, 0, range}));
+  }
 
  private:
   struct Bucket {
@@ -85,18 +213,109 @@ class Coordinator {
     void state(auto& ar) { ar(key, bucket, holder); }
   };
 
-  Bucket* find(const VectorId&, std::uint32_t bucket);
-  Transfer* find(Xfer, const VectorId&, std::uint32_t bucket, bool mean);
-  Throughput& learned(const VectorId&);
-  Rate rate_of(const VectorId&);
-  void park(const VectorId&, std::uint32_t bucket, Rank holder);
-  void count_failure(Xfer, Bucket&, Orders&);
-  void end(Xfer);
-  void advance(Orders&);
-  void spread(Orders&);
-  void gather(Orders&);
-  Xfer begin(const VectorId&, std::uint32_t bucket, bool mean, Pair);
-  std::int64_t allowed(const Bucket&, std::optional<double> rate) const;
+  Bucket* find(const VectorId& key, std::uint32_t bucket) {
+    const auto board = boards_.find(key);
+    if (board == boards_.end() || bucket >= board->second.size()) return nullptr;
+    return &board->second[bucket];
+  }
+
+  Transfer* find(Xfer xfer, const VectorId& key, std::uint32_t bucket, bool mean) {
+    const auto it = transfers_.find(xfer);
+    if (it == transfers_.end()) return nullptr;
+    Transfer& t = it->second;
+    return t.key == key && t.bucket == bucket && t.mean == mean ? &t : nullptr;
+  }
+
+  Throughput& learned(const VectorId& key) {
+    return learned_.try_emplace(key.range, config_.ema, config_.expire).first->second;
+  }
+
+  Rate rate_of(const VectorId& key) {
+    return [this, key](Rank from, Rank to) { return rate(key, from, to); };
+  }
+
+  void park(const VectorId& key, std::uint32_t bucket, Rank holder) {
+    lot_[{key.round, tickets_++}] = {key, bucket, holder};
+  }
+
+  // The link counts as standing still until it is forgotten.
+  void count_failure(Xfer xfer, Bucket& bucket, Orders& orders) {
+    const Transfer t = transfers_.at(xfer);
+    learned(t.key).failed(t.from, t.to, t.key.round);
+    end(xfer);
+    if (++bucket.failures > kMostFailures)
+      orders.give_up = "round " + std::to_string(t.key.round) + ": " +
+                       std::to_string(bucket.failures) +
+                       " transfers of one bucket were not done in time, the last one from rank " +
+                       std::to_string(t.from) + " to rank " + std::to_string(t.to);
+  }
+
+  void end(Xfer xfer) {
+    const auto it = transfers_.find(xfer);
+    slots_.free_out(it->second.from);
+    if (!it->second.received) slots_.free_in(it->second.to);
+    transfers_.erase(it);
+  }
+
+  void advance(Orders& orders) {
+    spread(orders);
+    gather(orders);
+    std::erase_if(boards_, [](const auto& entry) {
+      const auto over = [](const Bucket& bucket) { return bucket.spread.over(); };
+      return std::all_of(entry.second.begin(), entry.second.end(), over);
+    });
+  }
+
+  // A holder is let go when all have the bucket, and no sooner: somebody may have to stand in.
+  void spread(Orders& orders) {
+    for (auto it = lot_.begin(); it != lot_.end();) {
+      const auto [key, number, holder] = it->second;
+      Bucket& bucket = boards_.at(key)[number];
+      const auto candidates = bucket.spread.candidates(slots_);
+      if (bucket.spread.all_have()) {
+        bucket.spread.let_go(holder);
+        orders.list.push_back({key, holder, write(Assign{number, 0, 0, 0})});
+      } else if (!candidates.empty() && slots_.out_free(holder)) {
+        Random random(seed_, {Purpose::overlay, draws_++, holder});
+        const Rank to = choose_receiver(holder, candidates, rate_of(key), config_.greed, random);
+        bucket.spread.assigned(to);
+        const auto time = allowed(bucket, rate(key, holder, to));
+        const Xfer xfer = begin(key, number, true, {holder, to});
+        orders.list.push_back({key, holder, write(Assign{number, to, xfer, time})});
+      } else {
+        ++it;
+        continue;
+      }
+      it = lot_.erase(it);
+    }
+  }
+
+  void gather(Orders& orders) {
+    for (auto& [key, board] : boards_) {
+      for (std::uint32_t number = 0; number < board.size(); ++number) {
+        Bucket& bucket = board[number];
+        while (const auto pair = bucket.gather.match(slots_, rate_of(key))) {
+          const auto time = allowed(bucket, rate(key, pair->from, pair->to));
+          const Xfer xfer = begin(key, number, false, *pair);
+          orders.list.push_back({key, pair->from, write(Merge{number, pair->to, xfer, time})});
+        }
+      }
+    }
+  }
+
+  Xfer begin(const VectorId& key, std::uint32_t bucket, bool mean, Pair pair) {
+    slots_.take(pair.from, pair.to);
+    transfers_[next_] = {key, bucket, mean, pair.from, pair.to};
+    return next_++;
+  }
+
+  std::int64_t allowed(const Bucket& bucket, std::optional<double> rate) const {
+    double time = seconds(config_.unknown);
+    if (rate && *rate > 0)
+      time = std::max(seconds(config_.least), 4 * double(bucket.bytes) / *rate);
+    time *= std::ldexp(1, int(std::min(bucket.failures, kMostFailures)));
+    return std::int64_t(std::min(time * 1e9, kLongest));
+  }
 
   const CoordinatorConfig config_;
   const std::uint64_t seed_;

@@ -67,19 +67,17 @@ Status FrameWriter::flush() {
 Result<std::size_t> FrameReader::fill(std::span<std::byte> into) {
   std::size_t have = 0;
   while (have < into.size()) {
-    const auto more = source_.read(into.subspan(have));
-    if (!more) return more.error();
-    if (*more == 0) break;
-    have += *more;
+    LH_LET(more, source_.read(into.subspan(have)));
+    if (more == 0) break;
+    have += more;
   }
   return have;
 }
 
 Status FrameReader::open() {
   std::array<std::byte, kOpening> bytes{};
-  const auto have = fill(bytes);
-  if (!have) return have.error();
-  if (*have < kOpening) return malformed("not a recording: ends before byte 12");
+  LH_LET(have, fill(bytes));
+  if (have < kOpening) return malformed("not a recording: ends before byte 12");
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
     return malformed("not a recording: does not begin like one (bytes 0 to 7)");
   std::uint32_t version = 0;
@@ -101,9 +99,8 @@ Result<bool> FrameReader::read_payload(std::uint64_t length, Buffer& payload) {
     const std::size_t block = std::size_t(
         std::min<std::uint64_t>(length - before, std::max<std::size_t>(kBlock, before)));
     payload.resize(before + block);
-    const auto have = fill(std::span(payload).subspan(before));
-    if (!have) return have.error();
-    if (*have < block) return false;
+    LH_LET(have, fill(std::span(payload).subspan(before)));
+    if (have < block) return false;
   }
   return true;
 }
@@ -117,16 +114,14 @@ Result<std::variant<Frame, StreamEnd>> FrameReader::next() {
     return Next(*ending_);
   };
   Head head;
-  const auto have = fill(std::as_writable_bytes(std::span(&head, 1)));
-  if (!have) return have.error();
-  if (*have == 0) return end(StreamEnd::Kind::between);
-  if (*have < sizeof head) return end(StreamEnd::Kind::torn);
+  LH_LET(have, fill(std::as_writable_bytes(std::span(&head, 1))));
+  if (have == 0) return end(StreamEnd::Kind::between);
+  if (have < sizeof head) return end(StreamEnd::Kind::torn);
   const std::uint64_t head_sum = sum_of(head, chain_);
   if (head.check != std::uint32_t(head_sum)) return end(StreamEnd::Kind::damaged, sizeof head);
   Frame frame{EntryType(head.type), number_, offset_, sizeof head + head.length, {}};
-  const auto whole = read_payload(head.length, frame.payload);
-  if (!whole) return whole.error();
-  if (!*whole) return end(StreamEnd::Kind::torn);
+  LH_LET(whole, read_payload(head.length, frame.payload));
+  if (!whole) return end(StreamEnd::Kind::torn);
   if (head.sum != sum_of(head_sum, frame.payload)) return end(StreamEnd::Kind::damaged, frame.size);
   chain_ = head.sum;
   offset_ += frame.size;

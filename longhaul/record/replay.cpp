@@ -71,10 +71,9 @@ class Replay::RecordedLearner final : public Learner {
 // The next entry, if it is whole; else the outcome says why there is none.
 Result<std::optional<Frame>> Replay::next(Outcome& outcome) {
   if (first_) return std::exchange(first_, std::nullopt);
-  auto read = frames_.next();
-  if (!read) return read.error();
-  if (auto* frame = std::get_if<Frame>(&*read)) return std::optional(std::move(*frame));
-  outcome.ending = std::get<StreamEnd>(*read);
+  LH_LET(read, frames_.next());
+  if (auto* frame = std::get_if<Frame>(&read)) return std::optional(std::move(*frame));
+  outcome.ending = std::get<StreamEnd>(read);
   return std::optional<Frame>();
 }
 
@@ -160,32 +159,29 @@ Status Replay::take_step(const InputEntry& entry, ReplayHost& host, Learner* lea
 // False: there is nothing to go on with.
 Result<bool> Replay::one_input(const Frame& frame, Node& node, ReplayHost& host, Learner* learner,
                                const ReplayOptions& options, Outcome& outcome) {
-  const auto entry = decode<InputEntry>(frame);
-  if (!entry) return entry.error();
+  LH_LET(entry, decode<InputEntry>(frame));
   const auto found = [&](Difference difference) {
     difference.input = outcome.inputs + 1;
-    difference.time = entry->time;
-    difference.what = describe(entry->input);
+    difference.time = entry.time;
+    difference.what = describe(entry.input);
     outcome.difference = std::move(difference);
     return false;
   };
-  if (const auto why = host.impossible(entry->input, node))
+  if (const auto why = host.impossible(entry.input, node))
     return found({.recorded = "the input", .replayed = *why});
-  if (std::holds_alternative<Stepped>(entry->input)) {
-    LH_TRY(take_step(*entry, host, learner, options, outcome));
+  if (std::holds_alternative<Stepped>(entry.input)) {
+    LH_TRY(take_step(entry, host, learner, options, outcome));
     if (outcome.refused) return false;
   }
-  (void)node.feed(entry->time, entry->input);  // a refusal is among the answers
-  auto after = next(outcome);
-  if (!after) return after.error();
-  outcome.unanswered = !*after;
-  if (!*after) return false;
-  const auto answer = decode<AnswerEntry>(**after);
-  if (!answer) return answer.error();
-  if (auto difference = compare(answer->answers, host.answers()))
+  (void)node.feed(entry.time, entry.input);  // a refusal is among the answers
+  LH_LET(after, next(outcome));
+  outcome.unanswered = !after;
+  if (!after) return false;
+  LH_LET(answer, decode<AnswerEntry>(*after));
+  if (auto difference = compare(answer.answers, host.answers()))
     return found(*std::move(difference));
   ++outcome.inputs;
-  outcome.actions += answer->answers.size();
+  outcome.actions += answer.answers.size();
   outcome.stopped = options.go_on && !options.go_on(outcome, frames_.offset());
   return !outcome.stopped;
 }
@@ -204,20 +200,17 @@ Result<Outcome> Replay::run(Place place, std::unique_ptr<Strategy> strategy,
   Outcome outcome;
   if (initial_state_) LH_TRY(set_up(node, learner, options, outcome));
   for (bool more = !outcome.refused; more;) {
-    auto frame = next(outcome);
-    if (!frame) return frame.error();
-    if (!*frame) break;
-    if ((*frame)->type == EntryType::end) {
-      const auto end = decode<EndEntry>(**frame);
-      if (!end) return end.error();
-      if (end->inputs != outcome.inputs)
+    LH_LET(frame, next(outcome));
+    if (!frame) break;
+    if (frame->type == EntryType::end) {
+      LH_LET(end, decode<EndEntry>(*frame));
+      if (end.inputs != outcome.inputs)
         return malformed(fmt::format("the end at byte {} counts {} inputs where there are {}",
-                                     (*frame)->offset, end->inputs, outcome.inputs));
+                                     frame->offset, end.inputs, outcome.inputs));
       break;
     }
-    auto went_on = one_input(**frame, node, host, learner, options, outcome);
-    if (!went_on) return went_on.error();
-    more = *went_on;
+    LH_LET(went_on, one_input(*frame, node, host, learner, options, outcome));
+    more = went_on;
   }
   return outcome;
 }

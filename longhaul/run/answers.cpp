@@ -45,45 +45,38 @@ void answer_numbers(std::span<const float> values, Answers& all) {
 }  // namespace
 
 Result<Answers> answers(const std::string& run, const std::string& csv) {
-  auto job = job_of_run(run);
-  if (!job) return job.error();
-  if (job->kind("data") != "csv")
+  LH_LET(job, job_of_run(run));
+  if (job.kind("data") != "csv")
     return invalid(
         fmt::format("{}: [data] kind = \"{}\": predict reads csv files; model.pt takes other "
                     "data in Python or C++",
-                    run, job->kind("data")));
-  auto meaning = read_data_file(run);
-  if (!meaning) return meaning.error();
-  auto config = learn::read_data(job->data);
-  if (!config) return config.error();
-  auto model = learn::read_model(job->model);
+                    run, job.kind("data")));
+  LH_LET(meaning, read_data_file(run));
+  LH_LET(config, learn::read_data(job.data));
+  auto model = learn::read_model(job.model);
   if (!model) return model.error();
-  const auto data =
-      learn::load_to_predict(*config, csv, meaning->like, meaning->scales, meaning->fills);
-  if (!data) return data.error();
-  auto torch = torch_library();
-  if (!torch) return torch.error();
+  LH_LET(data, learn::load_to_predict(config, csv, meaning.like, meaning.scales, meaning.fills));
+  LH_LET(torch, torch_library());
   learn::ModelConfig file = *std::move(model);
   file.kind = "script";
   file.path = run + "/model.pt";
   file.device = "cpu";
-  const auto outputs = (*torch)->outputs_of(file, *data);
-  if (!outputs) return outputs.error();
+  LH_LET(outputs, torch->outputs_of(file, data));
   Answers all{
-      .targets = meaning->like.target_columns, .classes = {}, .predicted = {}, .probabilities = {}};
-  const auto width = std::size_t(data->shape.outputs);
-  const bool classifies = data->shape.task == learn::Task::classification;
-  if (classifies) all.classes = meaning->like.names;
+      .targets = meaning.like.target_columns, .classes = {}, .predicted = {}, .probabilities = {}};
+  const auto width = std::size_t(data.shape.outputs);
+  const bool classifies = data.shape.task == learn::Task::classification;
+  if (classifies) all.classes = meaning.like.names;
   for (std::size_t i = all.classes.size(); classifies && i < width; ++i)
     all.classes.push_back(std::to_string(i));
   const std::size_t named = classifies ? 1 : width;
   for (std::size_t i = all.targets.size(); i < named; ++i)
     all.targets.push_back(named == 1 ? "prediction" : fmt::format("prediction {}", i + 1));
-  for (std::size_t at = 0; at < outputs->size(); at += width) {
-    const std::span<const float> one(outputs->data() + at, width);
+  for (std::size_t at = 0; at < outputs.size(); at += width) {
+    const std::span<const float> one(outputs.data() + at, width);
     if (classifies)
       answer_class(one, all);
-    else if (data->shape.task == learn::Task::multilabel)
+    else if (data.shape.task == learn::Task::multilabel)
       answer_labels(one, all);
     else
       answer_numbers(one, all);

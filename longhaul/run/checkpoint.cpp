@@ -79,9 +79,8 @@ Result<Checkpoint> Checkpoints::at(std::uint64_t round) const {
 }
 
 Result<Checkpoint> read_checkpoint(const std::string& path) {
-  auto bytes = read_file(path);
-  if (!bytes) return bytes.error();
-  auto checkpoint = parse_checkpoint(*bytes);
+  LH_LET(bytes, read_file(path));
+  auto checkpoint = parse_checkpoint(bytes);
   if (!checkpoint) return malformed(path + ": " + checkpoint.error().what);
   return checkpoint;
 }

@@ -68,9 +68,8 @@ Result<net::Address> listens_at(const Job& job, const doctor::LocalSite& self) {
   const Members members = job.members();
   for (Rank rank = 0; rank < members.size(); ++rank) {
     if (members[rank].site != self.names[self.site]) continue;
-    const auto bind = bind_of(job, rank);
-    if (!bind) return bind.error();
-    return bind->value_or(net::listening_address(self.addresses[self.site]));
+    LH_LET(bind, bind_of(job, rank));
+    return bind.value_or(net::listening_address(self.addresses[self.site]));
   }
   return self.addresses[self.site];  // it has no node
 }
@@ -158,23 +157,21 @@ Result<std::uint32_t> find_site(const Job& job, const std::string& name) {
 
 Result<doctor::Report> run_doctor_coordinator(const Job& job, const DoctorOptions& options) {
   const InterruptGuard guard;
-  auto self = self_of(job, options);
-  if (!self) return self.error();
-  const auto listens = listens_at(job, *self);
-  if (!listens) return listens.error();
+  LH_LET(self, self_of(job, options));
+  LH_LET(listens, listens_at(job, self));
   doctor::Report report{.job = job.job.name,
-                        .job_hash = fmt::format("{:016x}", self->job_hash),
+                        .job_hash = fmt::format("{:016x}", self.job_hash),
                         .plan = options.plan,
                         .dscp = job.net.dscp,
                         .silence_s = job.net.silence_s,
                         .expected_loss = expected_loss(job)};
   if (job.net.congestion != "system") report.plan.congestion = job.net.congestion;
   run_coordinator(
-      *self,
+      self,
       {.plan = report.plan,
        .arrival_timeout = options.arrival_timeout,
        .one_by_one = options.one_by_one,
-       .facts = doctor::local_facts(options.folder, self->addresses[options.site], *listens),
+       .facts = doctor::local_facts(options.folder, self.addresses[options.site], listens),
        .on_progress = options.on_progress},
       report);
   return report;
@@ -182,14 +179,12 @@ Result<doctor::Report> run_doctor_coordinator(const Job& job, const DoctorOption
 
 Status run_doctor_participant(const Job& job, const DoctorOptions& options) {
   const InterruptGuard guard;
-  auto self = self_of(job, options);
-  if (!self) return self.error();
-  const net::Address& own = self->addresses[options.site];
-  const auto at = listens_at(job, *self);
-  if (!at) return at.error();
+  LH_LET(self, self_of(job, options));
+  const net::Address& own = self.addresses[options.site];
+  LH_LET(at, listens_at(job, self));
   std::vector<net::ListeningSocket> opened = {{options.listening, own.port}};
   if (options.listening < 0) {
-    auto listening = listen(*at, options);
+    auto listening = listen(at, options);
     if (!listening) return listening.error();
     opened = *std::move(listening);
   }
@@ -200,9 +195,9 @@ Status run_doctor_participant(const Job& job, const DoctorOptions& options) {
     sockets.push_back(one.descriptor);
     fcntl(one.descriptor, F_SETFL, fcntl(one.descriptor, F_GETFL) | O_NONBLOCK);
   }
-  return run_participant(*self, sockets,
+  return run_participant(self, sockets,
                          {.arrival_timeout = options.arrival_timeout,
-                          .facts = doctor::local_facts(options.folder, own, *at),
+                          .facts = doctor::local_facts(options.folder, own, at),
                           .port = opened.front().port,
                           .on_progress = options.on_progress});
 }

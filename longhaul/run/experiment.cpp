@@ -51,28 +51,26 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
   const ExistingFolder existing = RunFolder::resolve(options.folder, options.existing);
   if (writes) LH_TRY(RunFolder::check(options.folder, job, existing));
   if (writes && existing == ExistingFolder::resume) {
-    auto over = nothing_left(options.folder, job);
-    if (!over) return over.error();
-    if (*over) return **over;
+    LH_LET(over, nothing_left(options.folder, job));
+    if (over) return *over;
   }
   auto workload = Workload::load(job, /*numbers=*/true, options.learners);
   if (!workload) return workload.error();
   // Before there are nodes: it takes memory for each key of each site.
   const Summary blank = summary_of(job);
-  auto simulation = Simulation::make(job, *std::move(workload), options.threads);
-  if (!simulation) return simulation.error();
+  LH_LET(simulation, Simulation::make(job, *std::move(workload), options.threads));
   std::optional<RunFolder> folder;
   if (writes) {
     auto opened = RunFolder::open(options.folder, job, existing);
     if (!opened) return opened.error();
     folder = *std::move(opened);
   }
-  Session session(job, blank, **simulation, folder ? &*folder : nullptr, options.progress,
+  Session session(job, blank, *simulation, folder ? &*folder : nullptr, options.progress,
                   options.stop);
   session.cut_at(options.until_s);
   if (existing == ExistingFolder::resume && folder) LH_TRY(session.resume());
   Recordings recordings;
-  if (options.record) LH_TRY(recordings.begin(folder->path(), job, **simulation, *options.record));
+  if (options.record) LH_TRY(recordings.begin(folder->path(), job, *simulation, *options.record));
   auto summary = session.run();
   if (const Status recorded = recordings.finish(); summary && !recorded)
     return Error{recorded.error().kind,
@@ -81,32 +79,26 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
 }
 
 Result<Score> evaluate(const std::string& run_folder) {
-  auto job = job_of_run(run_folder);
-  if (!job) return job.error();
-  if (const std::string kind = job->kind("model"); kind == "phantom" || kind == "own")
+  LH_LET(job, job_of_run(run_folder));
+  if (const std::string kind = job.kind("model"); kind == "phantom" || kind == "own")
     return invalid(run_folder + ": [model] kind = \"" + kind + "\" has no model.pt to score");
   const std::string file = run_folder + "/model.pt";
   if (auto there = read_file(file); !there)
     return unavailable(file + ": no such file; the run has not come to its end: resume it first");
-  auto workload = workload_of_run(*job, run_folder);
-  if (!workload) return workload.error();
-  auto model = workload->load_model(file);
-  if (!model) return model.error();
-  auto scorer = workload->make_scorer(std::max(1u, std::thread::hardware_concurrency()));
-  if (!scorer) return scorer.error();
-  auto evaluation = (*scorer)(*model);
-  if (!evaluation) return evaluation.error();
-  const auto exchanged = std::span(*model).first(workload->layout()->size());
-  return Score{evaluation->loss, evaluation->accuracy, evaluation->samples, params_hash(exchanged)};
+  LH_LET(workload, workload_of_run(job, run_folder));
+  LH_LET(model, workload.load_model(file));
+  LH_LET(scorer, workload.make_scorer(std::max(1u, std::thread::hardware_concurrency())));
+  LH_LET(evaluation, scorer(model));
+  const auto exchanged = std::span(model).first(workload.layout()->size());
+  return Score{evaluation.loss, evaluation.accuracy, evaluation.samples, params_hash(exchanged)};
 }
 
 Result<PartitionTable> partition_table(const Job& job) {
   const bool none = job.kind("data") == "none";
   if (none && job.kind("model") == "own") return PartitionTable{};
-  auto workload = Workload::load(job, /*numbers=*/false);
-  if (!workload) return workload.error();
+  LH_LET(workload, Workload::load(job, /*numbers=*/false));
   PartitionTable table;
-  table.layout = workload->layout();
+  table.layout = workload.layout();
   table.parameters = table.layout->parameters().length;
   if (none) return table;
   for (const Member& member : job.members())
@@ -114,10 +106,10 @@ Result<PartitionTable> partition_table(const Job& job) {
       table.workers.push_back(member.rank_in_site == 0
                                   ? member.site
                                   : fmt::format("{}/{}", member.site, member.rank_in_site));
-  table.counts = workload->label_counts();
-  table.absent.assign(workload->absent().begin(), workload->absent().end());
-  table.absent_samples = workload->absent_samples();
-  const learn::Split& data = workload->data();
+  table.counts = workload.label_counts();
+  table.absent.assign(workload.absent().begin(), workload.absent().end());
+  table.absent_samples = workload.absent_samples();
+  const learn::Split& data = workload.data();
   table.labels = data.train->names;
   table.columns = data.train->columns;
   table.standardised = !data.scales.empty();

@@ -32,20 +32,17 @@ Result<Exported> export_checkpoint(const std::string& path, const std::string& o
     return unavailable(fmt::format("{}: no such checkpoint or run folder", path));
   const std::string folder =
       is_folder ? path : fs::absolute(path).parent_path().parent_path().string();
-  auto job = job_of_run(folder);
-  if (!job) return job.error();
-  auto checkpoint = find_checkpoint(path, folder);
-  if (!checkpoint) return checkpoint.error();
-  if (checkpoint->model.empty())
+  LH_LET(job, job_of_run(folder));
+  LH_LET(checkpoint, find_checkpoint(path, folder));
+  if (checkpoint.model.empty())
     return invalid(path + ": holds no model: its node has no learner, or the model is a phantom");
-  auto workload = workload_of_run(*job, folder);
-  if (!workload) return workload.error();
-  if (checkpoint->model.size() != workload->whole_layout()->size())
+  LH_LET(workload, workload_of_run(job, folder));
+  if (checkpoint.model.size() != workload.whole_layout()->size())
     return malformed(fmt::format("{}: holds {} values, but the job's model has {}", path,
-                                 checkpoint->model.size(), workload->whole_layout()->size()));
-  const std::string file = out.empty() ? folder + "/exported." + model_extension(*job) : out;
-  LH_TRY(workload->save(file, checkpoint->model));
-  return Exported{file, checkpoint->round, checkpoint->model.size()};
+                                 checkpoint.model.size(), workload.whole_layout()->size()));
+  const std::string file = out.empty() ? folder + "/exported." + model_extension(job) : out;
+  LH_TRY(workload.save(file, checkpoint.model));
+  return Exported{file, checkpoint.round, checkpoint.model.size()};
 }
 
 }  // namespace longhaul::run

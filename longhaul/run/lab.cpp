@@ -125,9 +125,8 @@ Status Lab::start_router() {
 Result<net::ListeningSocket> Lab::open_listening_socket(std::uint32_t site) const {
   net::ListeningSocket listening_socket;
   LH_TRY(lab::within(network(site), [&]() -> Status {
-    auto made = net::open_listening_socket({address(site), 0});
-    if (!made) return made.error();
-    listening_socket = *made;
+    LH_LET(made, net::open_listening_socket({address(site), 0}));
+    listening_socket = made;
     return Ok{};
   }));
   return listening_socket;
@@ -189,9 +188,8 @@ Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::st
                            .stop = stop};
   fmt::print("{}\n", kReady);
   std::fflush(stdout);
-  const auto figures = lab::route(config);
-  if (!figures) return figures.error();
-  const auto json = to_json(figures_of(*figures));
+  LH_LET(figures, lab::route(config));
+  const auto json = to_json(figures_of(figures));
   if (!file.empty()) return write_atomically(file, json.dump(2) + "\n");
   fmt::print("{}{}\n", kFigures, json.dump());
   return Ok{};

@@ -1,6 +1,7 @@
 #pragma once
 // The faults of a job ([[fault]]) in an emulated WAN: its router cuts, its launcher kills, stops
 // and starts the processes of a site. docs/lab.md says where this differs from the simulator.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,11 +9,35 @@
 #include "longhaul/core/shared_members.h"
 #include "longhaul/lab/shaper.h"
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/job/site_index.h"
 
 namespace longhaul::run {
 
 // For the router; times since the first packet between sites.
-std::vector<lab::Change> cuts_of(const Job&);
+inline std::vector<lab::Change> cuts_of(const Job& job) {
+  using What = lab::Change::What;
+  std::vector<lab::Change> changes;
+  const SiteIndex index(job.sites);
+  for (const FaultTable& fault : job.faults) {
+    if (fault.kind != "cut") continue;
+    const std::uint32_t site = index.at(fault.site);
+    const Time begin = from_seconds(fault.at_s);
+    const auto cut = [&](std::uint32_t from, std::uint32_t to) {
+      changes.push_back({.at = begin, .what = What::cut, .from = from, .to = to});
+      if (fault.for_s)
+        changes.push_back({.at = begin + from_seconds(*fault.for_s),
+                           .what = What::healed,
+                           .from = from,
+                           .to = to});
+    };
+    for (std::uint32_t other = 0; other < job.sites.size(); ++other) {
+      if (other == site || (!fault.to.empty() && other != index.at(fault.to))) continue;
+      cut(site, other);
+      if (!fault.one_way) cut(other, site);
+    }
+  }
+  return changes;
+}
 
 // What befalls processes, in order of time since the beginning of the run.
 class ProcessFaults {
@@ -29,13 +54,43 @@ class ProcessFaults {
     std::string site;
     std::vector<Rank> ranks;  // the nodes of the site
   };
-  explicit ProcessFaults(const Job&);
+  explicit ProcessFaults(const Job& job) {
+    using What = Act::What;
+    const Members members = job.members();
+    for (const FaultTable& fault : job.faults) {
+      Act act;
+      act.site = fault.site;
+      for (Rank rank = 0; rank < members.size(); ++rank)
+        if (members[rank].site == fault.site) act.ranks.push_back(rank);
+      const auto add = [&](What what, double at_s) {
+        act.what = what;
+        act.at = from_seconds(at_s);
+        acts_.push_back(act);
+      };
+      if (fault.kind == "crash") add(What::kills, fault.at_s);
+      if (fault.kind == "pause") {
+        add(What::stops, fault.at_s);
+        add(What::goes_on, fault.at_s + *fault.for_s);
+      }
+      if (fault.restart_s) add(What::starts, fault.at_s + *fault.restart_s);
+    }
+    std::stable_sort(acts_.begin(), acts_.end(),
+                     [](const Act& a, const Act& b) { return a.at < b.at; });
+  }
 
   // Those up to `now` that it has not returned before.
-  std::vector<Act> due(Time now);
+  std::vector<Act> due(Time now) {
+    std::vector<Act> acts;
+    for (; next_ < acts_.size() && acts_[next_].at <= now; ++next_) acts.push_back(acts_[next_]);
+    return acts;
+  }
+
   bool empty() const { return acts_.empty(); }
   // Some process is still to be started again.
-  bool will_start() const;
+  bool will_start() const {
+    return std::any_of(acts_.begin() + std::ptrdiff_t(next_), acts_.end(),
+                       [](const Act& act) { return act.what == Act::What::starts; });
+  }
 
  private:
   std::vector<Act> acts_;

@@ -10,6 +10,7 @@
 // after another, so that no gradient is lost or torn and the parameters belong to the strategy
 // between two steps. Those two are copies; the gradients, where the time goes, are computed at the
 // same time. Which lane ends first is the threads' affair: two runs are not equal.
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -28,8 +29,27 @@ class LaneLearner final : public Learner {
   // and Score. A lane's learner holds its part of the samples. All have the same layout.
   // `on_thread_start` may be empty.
   LaneLearner(std::unique_ptr<Learner> shared, std::vector<std::unique_ptr<Learner>> lanes,
-              std::function<void()> on_thread_start);
-  ~LaneLearner() override;  // waits for the gradients under way
+              std::function<void()> on_thread_start)
+      : shared_(std::move(shared)) {
+    LH_CHECK(!lanes.empty());
+    for (auto& learner : lanes) {
+      LH_CHECK(learner->params().size() == shared_->params().size());
+      lanes_.push_back({.learner = std::move(learner)});
+    }
+    last_ = lanes_.size() - 1;
+    for (Lane& lane : lanes_)
+      lane.thread = std::thread([this, &lane, on_thread_start] { work(lane, on_thread_start); });
+  }
+
+  // waits for the gradients under way
+  ~LaneLearner() override {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    begun_.notify_all();
+    for (Lane& lane : lanes_) lane.thread.join();
+  }
 
   std::shared_ptr<const Layout> layout() const override { return shared_->layout(); }
   std::span<float> params() override { return shared_->params(); }
@@ -37,9 +57,46 @@ class LaneLearner final : public Learner {
   // LocalStep: the next lane's gradient is applied; all lanes compute from the first one on, also
   // between two calls. An epoch is over with as many samples as all lanes hold. Any other work is
   // that of `shared`. An Error of any lane's is the answer to the step that meets it.
-  Result<StepResult> step(const Work&) override;
+  Result<StepResult> step(const Work& work) override {
+    if (!std::holds_alternative<LocalStep>(work)) return shared_->step(work);
+    for (Lane& lane : lanes_) {
+      std::unique_lock lock(mutex_);
+      const bool rests = !lane.computes && !lane.done;
+      lock.unlock();
+      if (rests) start(lane);
+    }
+    std::unique_lock lock(mutex_);
+    Lane& lane = next_done(lock);
+    lock.unlock();
+    auto result = apply(lane);
+    if (result) start(lane);
+    return result;
+  }
+
   // Waits for the gradients under way; they are saved, and applied after loading.
-  void state(Archive&) override;
+  void state(Archive& ar) override {
+    ar.expect("lanes");
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] {
+      return std::ranges::none_of(lanes_, [](const Lane& lane) { return lane.computes; });
+    });
+    lock.unlock();  // nothing computes, and nothing begins but by step()
+    shared_->state(ar);
+    std::uint64_t last = last_;
+    ar(samples_, last);
+    if (last >= lanes_.size()) return ar.fail("lanes: one that there is not");
+    last_ = std::size_t(last);
+    for (Lane& lane : lanes_) {
+      lane.learner->state(ar);
+      // A lane that has failed ends the run: its gradient is not wanted again.
+      std::optional<StepResult> done;
+      if (lane.done && *lane.done) done = **lane.done;
+      ar(done);
+      if (!ar.loading()) continue;
+      lane.done.reset();
+      if (done) lane.done.emplace(*done);
+    }
+  }
 
  private:
   struct Lane {
@@ -48,10 +105,61 @@ class LaneLearner final : public Learner {
     bool computes = false;
     std::thread thread = {};
   };
-  void work(Lane&, const std::function<void()>& on_thread_start);
-  void start(Lane&);  // reads the parameters
-  Lane& next_done(std::unique_lock<std::mutex>&);
-  Result<StepResult> apply(Lane&);
+  void work(Lane& lane, const std::function<void()>& on_thread_start) {
+    if (on_thread_start) on_thread_start();
+    std::unique_lock lock(mutex_);
+    while (true) {
+      begun_.wait(lock, [&] { return over_ || lane.computes; });
+      if (over_) return;
+      lock.unlock();
+      auto result = lane.learner->step(Gradient{});
+      lock.lock();
+      lane.computes = false;
+      lane.done = std::move(result);
+      ended_.notify_all();
+    }
+  }
+
+  // reads the parameters
+  void start(Lane& lane) {
+    std::ranges::copy(shared_->params(), lane.learner->params().begin());
+    {
+      const std::lock_guard lock(mutex_);
+      lane.done.reset();
+      lane.computes = true;
+    }
+    begun_.notify_all();
+  }
+
+  Lane& next_done(std::unique_lock<std::mutex>& lock) {
+    Lane* found = nullptr;
+    ended_.wait(lock, [&] {
+      for (std::size_t i = 1; i <= lanes_.size() && !found; ++i)
+        if (Lane& lane = lanes_[(last_ + i) % lanes_.size()]; lane.done) found = &lane;
+      return found != nullptr;
+    });
+    last_ = std::size_t(found - lanes_.data());
+    return *found;
+  }
+
+  // Running statistics move with a lane's batch: the last one's stand.
+  Result<StepResult> apply(Lane& lane) {
+    if (!*lane.done) return *lane.done;
+    StepResult result = **lane.done;
+    std::ranges::copy(lane.learner->grads(), shared_->grads().begin());
+    if (!shared_->params().empty()) {
+      const Range buffers = layout()->buffers();
+      std::ranges::copy(lane.learner->params().subspan(buffers.offset, buffers.length),
+                        shared_->params().begin() + std::ptrdiff_t(buffers.offset));
+    }
+    auto applied = shared_->step(ApplyGradient{});
+    if (!applied) return applied;
+    result.shard_size = applied->shard_size;
+    samples_ += result.samples;
+    result.exhausted = samples_ >= result.shard_size;
+    if (result.exhausted) samples_ -= result.shard_size;
+    return result;
+  }
 
   std::unique_ptr<Learner> shared_;
   std::mutex mutex_;  // of done, computes and over_; who sets them hands over the lane's learner

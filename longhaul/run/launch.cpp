@@ -318,24 +318,21 @@ int exit_code(std::span<const ChildExit> ends, bool interrupted) {
 Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   LH_TRY(RunFolder::check(options.folder, job, options.existing));
   if (options.existing == ExistingFolder::resume) {
-    auto over = nothing_left(options.folder, job);
-    if (!over) return over.error();
-    if (*over) return LaunchResult{**over, exit_code(**over)};
+    LH_LET(over, nothing_left(options.folder, job));
+    if (over) return LaunchResult{*over, exit_code(*over)};
   }
   const InterruptGuard guard;  // until all is written
   LH_TRY(fits_frames(job, options.lab));
   if (options.lab) LH_TRY(Lab::possible(job));
   if (const std::string last = last_failure(lab_file(options)); options.line && !last.empty())
     options.line("lab", true, "note: " + last);
-  auto folder = RunFolder::open(options.folder, job, options.existing);
-  if (!folder) return folder.error();
+  LH_LET(folder, RunFolder::open(options.folder, job, options.existing));
   const Members members = job.members();
-  const auto lab = lab_for(job, options);
-  if (!lab) return lab.error();
+  LH_LET(lab, lab_for(job, options));
   ChildProcesses children(options.line);
   bool force = options.existing == ExistingFolder::force;
   const NodeCommand command = command_of(options, members, force);
-  NodeProcesses nodes(children, job, command, lab->get());
+  NodeProcesses nodes(children, job, command, lab.get());
   if (options.run_in_copy) preload_torch_library(job);
   LH_TRY(nodes.start_all());
   force = false;  // a node that is started again continues
@@ -347,28 +344,28 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
     if (options.line) options.line("launch", true, text);
   };
   const auto look = [&] {
-    if (const auto made = folder->restore(); made && *made)
-      note(folder->path() + ": the run's folder was removed, and is made again");
+    if (const auto made = folder.restore(); made && *made)
+      note(folder.path() + ": the run's folder was removed, and is made again");
     return faults.look();
   };
   const RestartPlan plan{nodes, restarts, [&] { return has_checkpoint(options, members); }, note,
                          look};
   const auto writes = [&](std::size_t i) { return being_written(options.folder, members[i]); };
   const EndPatience patience{kAfterNodes + from_seconds(job.net.stop_within_s), writes, note};
-  const bool ended = wait_for_nodes(children, lab->get(), &plan, patience);
-  (void)folder->restore();
+  const bool ended = wait_for_nodes(children, lab.get(), &plan, patience);
+  (void)folder.restore();
   ModelsOf models;
-  Summary summary = merge(job, members, children, folder->path(), ended, models);
-  if (*lab) add_lab(summary, **lab);
-  LH_TRY(kept_at_the_end(merge_metrics(members, folder->path())));
-  LH_TRY(kept_at_the_end(copy_models(job, models, folder->path(),
+  Summary summary = merge(job, members, children, folder.path(), ended, models);
+  if (lab) add_lab(summary, *lab);
+  LH_TRY(kept_at_the_end(merge_metrics(members, folder.path())));
+  LH_TRY(kept_at_the_end(copy_models(job, models, folder.path(),
                                      summary.time_to_target_s.has_value(), summary.model_is_best)));
   // A resume that the nodes refuse is not the end of the run: its summary stays.
   const bool refused = options.existing == ExistingFolder::resume &&
                        std::ranges::any_of(children.ends(), [](const ChildExit& end) {
                          return end.signal == 0 && end.code == 2;
                        });
-  if (!refused) LH_TRY(kept_at_the_end(write_summary(folder->path(), summary)));
+  if (!refused) LH_TRY(kept_at_the_end(write_summary(folder.path(), summary)));
   // A node that could not be started again is one that is lost: the others have gone on.
   std::vector<ChildExit> ends;
   for (std::size_t i = 0; i < children.size(); ++i)

@@ -83,9 +83,8 @@ Result<std::vector<std::string>> addresses_of(const Job& job) {
       return invalid(where +
                      ": missing; give every site one, such as address = \"10.0.0.1:7000\", or say "
                      "--addresses");
-    auto address = of_node(where, site.address, member.rank_in_site);
-    if (!address) return address.error();
-    addresses.push_back(net::to_string(*address));
+    LH_LET(address, of_node(where, site.address, member.rank_in_site));
+    addresses.push_back(net::to_string(address));
   }
   return addresses;
 }

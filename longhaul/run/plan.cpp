@@ -85,18 +85,16 @@ Result<SitePlan> plan_of(const Job& job, double mbytes) {
                                members->size(), kMaxPlanNodes));
   const auto length = std::uint64_t(std::max(1ll, std::llround(mbytes * 1e6 / sizeof(float))));
   const Place place = place_of(job, 0, members, Layout::flat(length), /*phantom=*/false);
-  const auto overlay = build_overlay(job, place);
-  if (!overlay) return overlay.error();
-  const auto codec = codec::make_codec(job.codec.settings, place, /*feedback=*/true);
-  if (!codec) return codec.error();
+  LH_LET(overlay, build_overlay(job, place));
+  LH_LET(codec, codec::make_codec(job.codec.settings, place, /*feedback=*/true));
   SitePlan plan{.name = job.job.name,
                 .overlay = std::string(job.overlay.entry->name),
                 .mbytes = mbytes,
                 .sync = std::string(job.sync.entry->name),
                 .at_end = entry_with(*job.sync.entry, job.sync.settings).traits.mean_at_end,
-                .vector = (*codec)->size_at({0, length})};
+                .vector = codec->size_at({0, length})};
   for (const SiteTable& site : job.sites) plan.sites.push_back({.name = site.name});
-  const auto traffic = (*overlay)->planned(length);
+  const auto traffic = overlay->planned(length);
   plan.planned = traffic.has_value();
   if (traffic) add_loads(*traffic, *members, plan);
   add_shares(*job.believed, plan);
@@ -133,12 +131,11 @@ Result<Explanation> explanation_of(const Job& job, std::shared_ptr<const Layout>
   const auto worker =
       std::ranges::find_if(*members, [](const Member& member) { return member.is(Role::worker); });
   if (worker == members->end()) return Explanation{};
-  const auto strategy = build_strategy(job,
-                                       place_of(job, Rank(worker - members->begin()), members,
-                                                std::move(layout), job.kind("model") == "phantom"),
-                                       /*training_samples=*/0);
-  if (!strategy) return strategy.error();
-  return (*strategy)->explain();
+  LH_LET(strategy, build_strategy(job,
+                                  place_of(job, Rank(worker - members->begin()), members,
+                                           std::move(layout), job.kind("model") == "phantom"),
+                                  /*training_samples=*/0));
+  return strategy->explain();
 }
 
 std::string busiest_text(const SitePlan& plan) {

@@ -23,12 +23,11 @@ Result<Sample> sample(const Job& job, Round rounds) {
               .max_epochs = 0};
   auto workload = Workload::load(few, /*numbers=*/false);
   if (!workload) return workload.error();
-  auto simulation = Simulation::make(few, *std::move(workload), 1);
-  if (!simulation) return simulation.error();
-  sim::World& world = (*simulation)->world();
+  LH_LET(simulation, Simulation::make(few, *std::move(workload), 1));
+  sim::World& world = simulation->world();
   if (auto ran = world.run(); !ran) return ran.error();
   return Sample{rounds, seconds(world.now()), double(world.counters().wan_bytes),
-                world.compute_utilisation(), (*simulation)->workload().layout()->size()};
+                world.compute_utilisation(), simulation->workload().layout()->size()};
 }
 
 }  // namespace
@@ -36,22 +35,20 @@ Result<Sample> sample(const Job& job, Round rounds) {
 Result<Prediction> predict(const Job& job) {
   constexpr Round kFew = 2, kMore = 8;
   const Round all = job.stop.max_rounds;
-  auto more = sample(job, std::min(all, kMore));
-  if (!more) return more.error();
+  LH_LET(more, sample(job, std::min(all, kMore)));
   Prediction p{.rounds = all,
-               .simulated = more->rounds,
-               .time_s = more->time_s,
-               .round_s = more->time_s / double(more->rounds),
-               .wan_bytes = more->bytes,
-               .round_bytes = more->bytes / double(more->rounds),
-               .compute_utilisation = more->utilisation,
-               .parameters = more->parameters};
+               .simulated = more.rounds,
+               .time_s = more.time_s,
+               .round_s = more.time_s / double(more.rounds),
+               .wan_bytes = more.bytes,
+               .round_bytes = more.bytes / double(more.rounds),
+               .compute_utilisation = more.utilisation,
+               .parameters = more.parameters};
   if (all <= kMore) return p;
-  auto few = sample(job, kFew);
-  if (!few) return few.error();
+  LH_LET(few, sample(job, kFew));
   // Start-up and end are in both samples, so their difference is the pace of rounds alone.
-  p.round_s = (more->time_s - few->time_s) / double(kMore - kFew);
-  p.round_bytes = (more->bytes - few->bytes) / double(kMore - kFew);
+  p.round_s = (more.time_s - few.time_s) / double(kMore - kFew);
+  p.round_bytes = (more.bytes - few.bytes) / double(kMore - kFew);
   p.time_s += p.round_s * double(all - kMore);
   p.wan_bytes += p.round_bytes * double(all - kMore);
   return p;

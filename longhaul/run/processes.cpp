@@ -128,9 +128,8 @@ Result<bool> restart_due(ChildProcesses& children, const RestartPlan& plan, bool
   }
   bool waits = due.waits || !due.nodes.empty();
   if (plan.each_turn) {
-    const auto more = plan.each_turn();
-    if (!more) return more.error();
-    waits |= *more;
+    LH_LET(more, plan.each_turn());
+    waits |= more;
   }
   return waits;
 }

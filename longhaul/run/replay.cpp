@@ -166,19 +166,17 @@ nlohmann::ordered_json to_json(const ReplayedSession& session) {
 }  // namespace
 
 Result<ReplayResult> replay(const ReplayOptions& options) {
-  auto job = job_of_run(options.folder);
-  if (!job) return job.error();
-  const auto rank = find_node(*job, options.site);
-  if (!rank) return rank.error();
-  const Member member = job->members().at(*rank);
+  LH_LET(job, job_of_run(options.folder));
+  LH_LET(rank, find_node(job, options.site));
+  const Member member = job.members().at(rank);
   std::vector<std::string> files = recordings_of(options.folder, member);
   if (files.empty()) files = recordings_of(node_folder(options.folder, member), member);
   if (files.empty())
     return unavailable(
         fmt::format("{}/recordings/{}-{}-1.rec: no such recording; run the job with --record",
                     options.folder, member.site, member.rank_in_site));
-  ReplayResult replayed{*rank, member.site, member.rank_in_site, {}};
-  Player player(*job, options, *rank);
+  ReplayResult replayed{rank, member.site, member.rank_in_site, {}};
+  Player player(job, options, rank);
   for (const std::string& file : files) {
     auto session = player.play(file);
     if (!session) return session.error();

@@ -31,9 +31,8 @@ constexpr const char* kLock = "lock";
 constexpr mode_t kOthersMask = 0027;
 
 Status check_same_job(const std::string& path, const Job& job) {
-  auto before = job_of_run(path);
-  if (!before) return before.error();
-  if (auto changed = difference(*before, job, /*resumes=*/true))
+  LH_LET(before, job_of_run(path));
+  if (auto changed = difference(before, job, /*resumes=*/true))
     return invalid(
         fmt::format("{}: the job changed since the run began: {}; undo that, or start again with "
                     "--force ([stop], [report] and [run] may change)",

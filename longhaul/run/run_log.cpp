@@ -37,9 +37,8 @@ Status RunLog::open(std::uint64_t keep) {
     note(file + ": shorter than the checkpoint says; these lines are lost");
   }
   if (job_.report.tensorboard) LH_TRY(open_tensorboard(file, keep));
-  auto metrics = AppendedFile::open(file, keep);
-  if (!metrics) return metrics.error();
-  metrics_.emplace(std::move(*metrics));
+  LH_LET(metrics, AppendedFile::open(file, keep));
+  metrics_.emplace(std::move(metrics));
   *written_ = metrics_->written();
   if (!is_virtual_) samples_.emplace(folder_->file("samples.bin"), totals_.samples);
   if (samples_) wrote("samples.bin", samples_->flush());
@@ -53,10 +52,9 @@ Status RunLog::open_tensorboard(const std::string& metrics, std::uint64_t keep) 
   std::error_code none;
   const bool goes_on = std::filesystem::exists(folder, none);
   const ResumedMetrics resumed = goes_on ? resumed_metrics(metrics, keep) : ResumedMetrics{};
-  auto file = TensorBoardFile::open(folder, unix_time(),
-                                    goes_on ? std::optional(resumed.void_from) : std::nullopt);
-  if (!file) return file.error();
-  tensorboard_.emplace(std::move(*file));
+  LH_LET(file, TensorBoardFile::open(folder, unix_time(),
+                                     goes_on ? std::optional(resumed.void_from) : std::nullopt));
+  tensorboard_.emplace(std::move(file));
   for (const nlohmann::json& line : resumed.kept_on) {
     std::vector<std::pair<std::string_view, double>> values;
     for (const auto& [name, value] : line["values"].items())

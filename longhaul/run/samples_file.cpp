@@ -119,23 +119,22 @@ Status SamplesFile::flush() {
 
 Result<std::optional<SampleLedger>> read_samples(const std::string& path) {
   if (!std::filesystem::exists(path)) return std::optional<SampleLedger>{};
-  auto bytes = read_file(path);
-  if (!bytes) return bytes.error();
+  LH_LET(bytes, read_file(path));
   Head head;
   const Error none = malformed(path + ": not a ledger of samples; remove it");
-  if (bytes->size() < sizeof head) return none;
-  std::memcpy(&head, bytes->data(), sizeof head);
-  if (head.magic != kMagic || head.ledger_bytes > bytes->size() - sizeof head) return none;
+  if (bytes.size() < sizeof head) return none;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (head.magic != kMagic || head.ledger_bytes > bytes.size() - sizeof head) return none;
   SampleLedger ledger;
-  const std::span<const std::byte> all = *bytes;
+  const std::span<const std::byte> all = bytes;
   Archive state(all.subspan(sizeof head, head.ledger_bytes));
   ledger.state(state);
   if (!state.finish()) return none;
   // The last record may be a part of one: its process was killed while it wrote.
-  for (std::size_t at = sizeof head + head.ledger_bytes; at + sizeof(Entry) <= bytes->size();
+  for (std::size_t at = sizeof head + head.ledger_bytes; at + sizeof(Entry) <= bytes.size();
        at += sizeof(Entry)) {
     Entry entry;
-    std::memcpy(&entry, bytes->data() + at, sizeof entry);
+    std::memcpy(&entry, bytes.data() + at, sizeof entry);
     if (entry.kind > kRecords.size()) return none;
     apply(entry, ledger);
   }

@@ -115,9 +115,8 @@ void StatusFile::write(NodeStatus status) {
 namespace {
 
 Result<NodeStatus> status_at(const std::string& path) {
-  const auto bytes = read_file(path);
-  if (!bytes) return bytes.error();
-  const auto text = std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  LH_LET(bytes, read_file(path));
+  const auto text = std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return parse_status(path, parse_json(text));
 }
 

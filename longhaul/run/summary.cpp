@@ -299,9 +299,8 @@ Result<std::optional<Summary>> finished_summary(const std::string& folder) {
 Result<std::optional<Summary>> nothing_left(const std::string& folder, const Job& job) {
   auto over = finished_summary(folder);
   if (!over || !*over) return over;
-  auto before = job_of_run(folder);
-  if (!before) return before.error();
-  return difference(*before, job) ? std::nullopt : *over;
+  LH_LET(before, job_of_run(folder));
+  return difference(before, job) ? std::nullopt : *over;
 }
 
 int exit_code(const Summary& summary, bool requires_target) {

@@ -97,9 +97,8 @@ Result<TensorBoardFile> TensorBoardFile::open(const std::string& folder, double 
     const std::string path = fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.{}", folder,
                                          std::int64_t(began_s), host, getpid(), session);
     if (std::filesystem::exists(path, error)) continue;
-    auto file = AppendedFile::open(path, 0, std::move(head));
-    if (!file) return file.error();
-    return TensorBoardFile(std::move(*file), began_s);
+    LH_LET(file, AppendedFile::open(path, 0, std::move(head)));
+    return TensorBoardFile(std::move(file), began_s);
   }
 }
 

@@ -179,15 +179,14 @@ Status Workload::meet(const std::map<std::string, learn::TableFacts>& said) {
       return unavailable("site " + name + " has not said what data it has; is it in the run?");
     sites.push_back({name, "", found->second});
   }
-  auto all = learn::agree(data_, sites);
-  if (!all) return all.error();
-  samples_ = all->training;
-  warnings_ = all->warnings;
-  split_.scales = all->scales;
-  split_.fills = all->means;
-  split_.statistics = all->numbers;
+  LH_LET(all, learn::agree(data_, sites));
+  samples_ = all.training;
+  warnings_ = all.warnings;
+  split_.scales = all.scales;
+  split_.fills = all.means;
+  split_.statistics = all.numbers;
   for (const auto& set : {own_train_, own_test_})
-    if (set) learn::bring_in_line(*set, *all);
+    if (set) learn::bring_in_line(*set, all);
   if (layout_) return Ok{};
   split_.train = std::make_shared<const learn::DataSet>(learn::empty_like(sites.front().facts));
   split_.test = split_.train;
@@ -208,15 +207,12 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
     work.phantom_ = !numbers;
     return work;
   }
-  auto model = learn::read_model(job.model);
-  if (!model) return model.error();
-  auto data = learn::read_data(job.data);
-  if (!data) return data.error();
-  auto optimizer = learn::read_optimizer(job.optimizer);
-  if (!optimizer) return optimizer.error();
-  work.model_ = *model;
-  work.data_ = *data;
-  work.optimizer_ = *optimizer;
+  LH_LET(model, learn::read_model(job.model));
+  LH_LET(data, learn::read_data(job.data));
+  LH_LET(optimizer, learn::read_optimizer(job.optimizer));
+  work.model_ = model;
+  work.data_ = data;
+  work.optimizer_ = optimizer;
   for (const Member& member : work.members_) {
     const auto site = std::ranges::find(job.sites, member.site, &SiteTable::name);
     work.overrides_.push_back(
@@ -237,12 +233,10 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
 // All that a file can do wrong at once, in a copy of this process: it is loaded, and trained and
 // scored on one batch where there are samples.
 Status Workload::try_script() const {
-  auto torch = torch_library();
-  if (!torch) return torch.error();
+  LH_LET(torch, torch_library());
   const auto trial = [&]() -> Status {
     const learn::DataShape shape = split_.train ? split_.train->shape : learn::DataShape{};
-    const auto outline = (*torch)->outline_of(model_, shape);
-    if (!outline) return outline.error();
+    LH_LET(outline, torch->outline_of(model_, shape));
     if (phantom_ || !split_.train || split_.train->size() == 0) return Ok{};
     std::vector<std::uint32_t> rows(std::min<std::size_t>(split_.train->size(), data_.batch));
     std::iota(rows.begin(), rows.end(), 0u);
@@ -257,18 +251,15 @@ Status Workload::find_layout() {
   const learn::DataShape shape = split_.train ? split_.train->shape : learn::DataShape{};
   if (model_.kind == "script") {  // the file says
     LH_TRY(try_script());
-    auto torch = torch_library();
-    if (!torch) return torch.error();
-    auto outline = (*torch)->outline_of(model_, shape);
-    if (!outline) return outline.error();
-    whole_layout_ = outline->layout;
+    LH_LET(torch, torch_library());
+    LH_LET(outline, torch->outline_of(model_, shape));
+    whole_layout_ = outline.layout;
     layout_ = learn::exchanged_layout(model_, whole_layout_);
-    code_digest_ = outline->code_digest;
+    code_digest_ = outline.code_digest;
     return Ok{};
   }
-  auto spec = learn::model_spec(model_, shape);
-  if (!spec) return spec.error();
-  whole_layout_ = learn::layout_of(*spec);
+  LH_LET(spec, learn::model_spec(model_, shape));
+  whole_layout_ = learn::layout_of(spec);
   layout_ = learn::exchanged_layout(model_, whole_layout_);
   return Ok{};
 }
@@ -282,10 +273,9 @@ Workload::SharedSets Workload::shared_sets() const {
 
 Result<Workload::ThreadSetup> Workload::set_up_threads() const {
   if (phantom_) return ThreadSetup();
-  auto torch = torch_library();
-  if (!torch) return torch.error();
-  (*torch)->use_one_thread_per_learner();
-  return ThreadSetup((*torch)->prepare_compute_thread);
+  LH_LET(torch, torch_library());
+  torch->use_one_thread_per_learner();
+  return ThreadSetup(torch->prepare_compute_thread);
 }
 
 Status Workload::load_own(const Job& job, const OwnLearners* own) {
@@ -343,18 +333,17 @@ Result<std::unique_ptr<Learner>> Workload::make_learner(std::vector<std::uint32_
   if (phantom_)
     return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
         layout_, own.batch, shard.empty() ? kPhantomShard : shard.size()));
-  auto torch = torch_library();
-  if (!torch) return torch.error();
+  LH_LET(torch, torch_library());
   learn::OptimizerConfig optimizer = optimizer_;
   optimizer.rate = own.rate;
-  return (*torch)->make_learner({.model = model_,
-                                 .optimizer = optimizer,
-                                 .data = split_.train,
-                                 .shard = std::move(shard),
-                                 .batch = own.batch,
-                                 .seed = seed_,
-                                 .origin = origin,
-                                 .class_weights = data_.class_weights});
+  return torch->make_learner({.model = model_,
+                              .optimizer = optimizer,
+                              .data = split_.train,
+                              .shard = std::move(shard),
+                              .batch = own.batch,
+                              .seed = seed_,
+                              .origin = origin,
+                              .class_weights = data_.class_weights});
 }
 
 Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
@@ -371,11 +360,9 @@ Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
   if (own_)
     return NodeScore(
         [score = own_->score](Rank, std::span<const float> model) { return score(model); });
-  auto torch = torch_library();
-  if (!torch) return torch.error();
-  auto made = (*torch)->make_scorer(model_, split_.test);
-  if (!made) return made.error();
-  const std::shared_ptr<learn::Scorer> scorer = std::move(*made);
+  LH_LET(torch, torch_library());
+  LH_LET(made, torch->make_scorer(model_, split_.test));
+  const std::shared_ptr<learn::Scorer> scorer = std::move(made);
   return NodeScore([scorer, threads, own = own_tests(), rows = test_rows_](
                        Rank rank, std::span<const float> model) -> Result<Evaluation> {
     if (!own || rank == kEveryTest) return scorer->score(model, threads);
@@ -388,16 +375,14 @@ Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
 Status Workload::save(const std::string& file, std::span<const float> model) const {
   if (phantom_) return Ok{};
   if (own_) return write_atomically(file, std::as_bytes(model));
-  auto torch = torch_library();
-  if (!torch) return torch.error();
-  const auto bytes = (*torch)->model_file(model_, split_.train->shape, model);
+  LH_LET(torch, torch_library());
+  const auto bytes = torch->model_file(model_, split_.train->shape, model);
   return bytes ? write_atomically(file, *bytes) : Status(bytes.error());
 }
 
 Result<std::vector<float>> Workload::load_model(const std::string& path) const {
-  auto torch = torch_library();
-  if (!torch) return torch.error();
-  return (*torch)->load_model(path, *whole_layout_);
+  LH_LET(torch, torch_library());
+  return torch->load_model(path, *whole_layout_);
 }
 
 std::vector<std::vector<std::uint64_t>> Workload::label_counts() const {

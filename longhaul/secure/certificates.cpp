@@ -288,10 +288,9 @@ Checked check_chain(const std::vector<openssl::Certificate>& own, X509_STORE* tr
 }  // namespace
 
 Result<std::vector<CertificateFacts>> facts_of(const std::string& pem) {
-  const auto certificates = read_certificates(pem);
-  if (!certificates) return certificates.error();
+  LH_LET(certificates, read_certificates(pem));
   std::vector<CertificateFacts> all;
-  for (const auto& one : *certificates) all.push_back(facts_of_one(one.get()));
+  for (const auto& one : certificates) all.push_back(facts_of_one(one.get()));
   return all;
 }
 
@@ -334,12 +333,11 @@ std::string reason_of(int error, const X509* certificate) {
 }
 
 Result<Validity> check_match(const KeyPair& pair, const std::string& authority) {
-  const auto own = read_certificates(pair.certificate);
-  if (!own) return own.error();
+  LH_LET(own, read_certificates(pair.certificate));
   const auto authorities = read_certificates(authority);
   if (!authorities) return malformed("the authority's file " + authorities.error().what);
   const openssl::Key key = read_key(pair.key);
-  const bool is_own = key && X509_check_private_key(own->front().get(), key.get()) == 1;
+  const bool is_own = key && X509_check_private_key(own.front().get(), key.get()) == 1;
   ERR_clear_error();
   if (!key) return malformed("holds no private key in PEM without a passphrase");
   if (!is_own)
@@ -351,9 +349,9 @@ Result<Validity> check_match(const KeyPair& pair, const std::string& authority) 
     if (!trusted || X509_STORE_add_cert(trusted.get(), one.get()) != 1) return failed("ca.crt");
   Validity valid;
   for (const int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
-    Checked checked = check_chain(*own, trusted.get(), purpose, false);
+    Checked checked = check_chain(own, trusted.get(), purpose, false);
     // A wrong time alone is no error here: `valid` says it.
-    if (checked.error != X509_V_OK) checked = check_chain(*own, trusted.get(), purpose, true);
+    if (checked.error != X509_V_OK) checked = check_chain(own, trusted.get(), purpose, true);
     ERR_clear_error();
     if (checked.error != X509_V_OK) return malformed("its certificate " + checked.text);
     valid = checked.valid;

@@ -84,14 +84,12 @@ std::pair<std::uint64_t, std::uint64_t> Credentials::versions() const {
 // The versions first: what changes while it is read is read again.
 Status Credentials::read() {
   const auto now = versions();
-  const auto authority = folder_.read_authority();
-  if (!authority) return authority.error();
-  const auto own = folder_.read_site(site_);
-  if (!own) return own.error();
+  LH_LET(authority, folder_.read_authority());
+  LH_LET(own, folder_.read_site(site_));
   const std::string file = folder_.site_file(site_) + ": ";
-  const auto valid = check_match(*own, *authority);
+  const auto valid = check_match(own, authority);
   Status good = valid ? check_time(*valid) : Status(valid.error());
-  if (good) good = use(*own, *authority);
+  if (good) good = use(own, authority);
   if (!good) return Error{good.error().kind, file + good.error().what};
   valid_until_ = valid->until;
   versions_ = now;
@@ -105,11 +103,9 @@ Result<bool> Credentials::refresh() {
 }
 
 Status Credentials::use(const KeyPair& own, const std::string& authority) {
-  const auto chain = read_certificates(own.certificate);
-  if (!chain) return chain.error();
-  LH_TRY(check_length(*chain));
-  const auto authorities = read_certificates(authority);
-  if (!authorities) return authorities.error();
+  LH_LET(chain, read_certificates(own.certificate));
+  LH_TRY(check_length(chain));
+  LH_LET(authorities, read_certificates(authority));
   auto context = std::make_shared<SessionContext>();
   context->ssl.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* const ssl = context->ssl.get();
@@ -123,8 +119,8 @@ Status Credentials::use(const KeyPair& own, const std::string& authority) {
   SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
   SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   SSL_CTX_set_max_cert_list(ssl, kLongestChain);
-  if (!use_key(ssl, *chain, own.key)) return failed_context("certificate and key");
-  for (const auto& one : *authorities)
+  if (!use_key(ssl, chain, own.key)) return failed_context("certificate and key");
+  for (const auto& one : authorities)
     if (X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), one.get()) != 1)
       return failed_context("the authority's certificate");
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), kTrustFlags);
@@ -133,7 +129,7 @@ Status Credentials::use(const KeyPair& own, const std::string& authority) {
   context->own_site = site_;
   context->sites = sites_;
   context_ = std::move(context);
-  valid_until_ = validity_of(chain->front().get()).until;
+  valid_until_ = validity_of(chain.front().get()).until;
   return Ok{};
 }
 

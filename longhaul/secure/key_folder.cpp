@@ -113,10 +113,9 @@ Status KeyFolder::make_authority(Validity valid) const {
   if (code) return Error{Error::Kind::io, fmt::format("{}: {}", path_, code.message())};
   if (is_new && chmod(path_.c_str(), 0700) != 0) return io(path_);
   LH_TRY(check_folder(path_));
-  const auto made = secure::make_authority(valid);
-  if (!made) return made.error();
-  LH_TRY(write_text(authority_key_file(), made->key, kPrivate));
-  return write_authority(made->certificate);
+  LH_LET(made, secure::make_authority(valid));
+  LH_TRY(write_text(authority_key_file(), made.key, kPrivate));
+  return write_authority(made.certificate);
 }
 
 Status KeyFolder::write_authority(const std::string& certificate) const {
@@ -128,13 +127,12 @@ Status KeyFolder::write_site(const std::string& site, const KeyPair& pair) const
 }
 
 Status KeyFolder::issue(const std::string& site, Validity valid) const {
-  const auto authority = read_authority();
-  if (!authority) return authority.error();
+  LH_LET(authority, read_authority());
   const auto key = read_text(authority_key_file(), true);
   if (!key)
     return Error{key.error().kind,
                  key.error().what + "; certificates are issued where longhaul keys init was said"};
-  const auto made = secure::issue({*authority, *key}, site, valid);
+  const auto made = secure::issue({authority, *key}, site, valid);
   if (!made)
     return made.error().kind == Error::Kind::invalid_argument
                ? made.error()
@@ -170,14 +168,12 @@ Result<KeyPair> KeyFolder::read_site(const std::string& site) const {
         "{}: there is no such file; issue it where the authority is (longhaul keys issue {}), and "
         "copy it here",
         file, site));
-  const auto text = read_text(file, true);
-  if (!text) return text.error();
-  const auto authority = read_authority();
-  if (!authority) return authority.error();
-  KeyPair pair{*text, *text};
-  if (const auto match = check_match(pair, *authority); !match)
+  LH_LET(text, read_text(file, true));
+  LH_LET(authority, read_authority());
+  KeyPair pair{text, text};
+  if (const auto match = check_match(pair, authority); !match)
     return with_file(file, match.error());
-  const auto facts = facts_of(*text);
+  const auto facts = facts_of(text);
   if (!facts) return with_file(file, facts.error());
   const auto& sites = facts->front().sites;
   if (std::find(sites.begin(), sites.end(), site) == sites.end())
@@ -186,10 +182,9 @@ Result<KeyPair> KeyFolder::read_site(const std::string& site) const {
 }
 
 Result<std::vector<KeyFolder::Entry>> KeyFolder::list() const {
-  const auto authority = read_authority();
-  if (!authority) return authority.error();
+  LH_LET(authority, read_authority());
   std::vector<Entry> entries;
-  const auto authorities = facts_of(*authority);
+  const auto authorities = facts_of(authority);
   if (!authorities) return with_file(authority_file(), authorities.error());
   for (const CertificateFacts& one : *authorities) entries.push_back({"ca.crt", one, ""});
   std::error_code code;
@@ -203,7 +198,7 @@ Result<std::vector<KeyFolder::Entry>> KeyFolder::list() const {
     if (pair) {
       const auto facts = facts_of(pair->certificate);
       entry.facts = facts->front();
-      entry.facts.valid = *check_match(*pair, *authority);
+      entry.facts.valid = *check_match(*pair, authority);
     } else {
       entry.problem = pair.error().what;
     }

@@ -372,11 +372,11 @@ Status Gaia::take_barrier(const gaia::BarrierHeader& header, const VectorContent
   if (header.clock > told_ + config_.staleness + 1)
     return malformed("a barrier of clock " + std::to_string(header.clock) +
                      ", further ahead than [sync] staleness allows");
-  auto indexes = gaia::decode_indexes(header.form, header.count, length_of(header.range), content);
-  if (!indexes) return indexes.error();
+  LH_LET(indexes,
+         gaia::decode_indexes(header.form, header.count, length_of(header.range), content));
   const Range at = ranges_[header.range];
   blocked_.block(header.slot, header.clock, header.range,
-                 gaia::ranges_of(*indexes, at.offset, at.length));
+                 gaia::ranges_of(indexes, at.offset, at.length));
   return Ok{};
 }
 

@@ -3,19 +3,39 @@
 // away by itself, and to which the mean of their ways is added.
 #include "longhaul/core/transform.h"
 #include "longhaul/core/turn.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
 
 class LocalUpdate {
  public:
   // X <- x
-  void anchor(Turn&);
+  void anchor(Turn& turn) {
+    const auto x = parameters(turn);
+    anchor_.assign(x.begin(), x.end());
+  }
+
   // u_k = x_k - X, of the parameters; empty for phantoms.
-  std::vector<float> update(Turn&) const;
+  std::vector<float> update(Turn& turn) const {
+    const auto x = parameters(turn);
+    LH_CHECK(x.size() == anchor_.size());
+    std::vector<float> u(x.size());
+    for (std::size_t i = 0; i < u.size(); ++i) u[i] = x[i] - anchor_[i];
+    return u;
+  }
+
   // X <- X + outer(ubar); x_k <- X. `ubar` is used up.
-  void apply(std::span<float> ubar, Transform& outer, Turn&);
+  void apply(std::span<float> ubar, Transform& outer, Turn& turn) {
+    apply(ubar, outer, parameters(turn));
+  }
+
   // The same with other parameters in place of x_k.
-  void apply(std::span<float> ubar, Transform& outer, std::span<float> parameters);
+  void apply(std::span<float> ubar, Transform& outer, std::span<float> x) {
+    outer.apply(ubar);
+    LH_CHECK(ubar.size() == x.size() && x.size() == anchor_.size());
+    for (std::size_t i = 0; i < ubar.size(); ++i) x[i] = anchor_[i] = anchor_[i] + ubar[i];
+  }
+
   std::span<const float> anchor() const { return anchor_; }
   void state(Archive& ar) { ar(anchor_); }
   bool fits(std::size_t parameters) const { return anchor_.size() == parameters; }

@@ -27,17 +27,16 @@ void adapt_shadowsync(const Settings& settings, SyncTraits& traits) {
 
 Result<std::unique_ptr<Strategy>> make_shadowsync(const Settings& settings, SyncParts parts,
                                                   const Place& place) {
-  const auto config = config_of(settings);
-  if (!config) return config.error();
-  if (config->lane_threads && config->is_foreground())
+  LH_LET(config, config_of(settings));
+  if (config.lane_threads && config.is_foreground())
     return invalid(
         "[sync] lane_threads: expected false with mode = \"foreground\", where lanes stop for "
         "exchanges");
-  if (config->algorithm != "easgd")
+  if (config.algorithm != "easgd")
     return make_strategy<shadow::MeanTrainer>(settings, std::move(parts), place);
-  LH_TRY(check_min_sites(config->min_sites, place));
+  LH_TRY(check_min_sites(config.min_sites, place));
   return std::unique_ptr<Strategy>(
-      std::make_unique<shadow::ElasticNode>(*config, std::move(parts), place));
+      std::make_unique<shadow::ElasticNode>(config, std::move(parts), place));
 }
 
 }  // namespace

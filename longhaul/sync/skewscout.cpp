@@ -125,11 +125,10 @@ Result<std::unique_ptr<Strategy>> SkewScout::make(const Settings& settings, Sync
   Config config;
   LH_TRY(read_settings(settings, config));
   LH_TRY(check_skewscout(config));
-  const auto own = tuned_settings(config, settings);
-  if (!own) return own.error();
+  LH_LET(own, tuned_settings(config, settings));
   FedAvg::Config fedavg;
   if (config.strategy == "fedavg") {
-    LH_TRY(read_settings(*own, fedavg));
+    LH_TRY(read_settings(own, fedavg));
     if (fedavg.fraction != 1)
       return invalid(
           "[sync] with: expected fraction = 1 of fedavg, as all sites must have the "
@@ -137,7 +136,7 @@ Result<std::unique_ptr<Strategy>> SkewScout::make(const Settings& settings, Sync
           std::to_string(fedavg.fraction));
   }
   auto for_travels = parts.make_transfer(), for_notes = parts.make_transfer();
-  auto tuned = tuned_entry(config.strategy).make(*own, std::move(parts), place);
+  auto tuned = tuned_entry(config.strategy).make(own, std::move(parts), place);
   if (!tuned) return tuned.error();
   return std::unique_ptr<Strategy>(
       std::make_unique<SkewScout>(config, grid_of(config), *std::move(tuned),

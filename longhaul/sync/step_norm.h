@@ -7,18 +7,26 @@
 //   SGD; with momentum rho from a fresh start, the sum over its steps of what each moves in all.
 // A plain mean favours the data of whoever takes most steps: its fixed point is that of a sum
 // weighted by steps. This one's is that of sum p_i F_i, whatever the speeds.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "longhaul/base/check.h"
 #include "longhaul/core/work.h"
 
 namespace longhaul::sync {
 
 // a_i of `steps` steps with a momentum in [0, 1) that started from nothing, in steps without
 // momentum: (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho).
-double way_in_steps(std::uint32_t steps, double momentum);
+inline double way_in_steps(std::uint32_t steps, double momentum) {
+  const double tau = steps;
+  if (momentum == 0) return tau;
+  const double rest = 1 - momentum;
+  return (tau - momentum * (1 - std::pow(momentum, tau)) / rest) / rest;
+}
 
 // What a worker gives to the mean, and what it makes of it. A value without state.
 struct StepNorm {
@@ -32,11 +40,27 @@ struct StepNorm {
   // 1 if normalises(): a_i travels with the update, in the round's exact scalars.
   std::size_t scalars() const { return normalises() ? 1 : 0; }
   // p_i, up to what makes the sum 1. A learner that does not tell its samples counts as 1.
-  double weight(const Computed&) const;
+  double weight(const Computed& computed) const {
+    const bool by_samples = weights == "samples" || weights == "fednova";
+    return by_samples && computed.shard_size > 0 ? double(computed.shard_size) : 1;
+  }
+
   // u_i <- u_i / a_i; what the scalars are. Nothing is changed unless normalises().
-  std::vector<float> divide(std::span<float> update, const Computed&) const;
+  std::vector<float> divide(std::span<float> update, const Computed& computed) const {
+    if (!normalises()) return {};
+    LH_CHECK(computed.steps > 0);
+    const auto a = float(way_in_steps(computed.steps, momentum));
+    for (float& u : update) u /= a;
+    return {a};
+  }
+
   // The mean of the u_i / a_i <- tau_eff times it. `scalars`: the mean of what divide() returned.
-  void multiply(std::span<float> mean, std::span<const float> scalars) const;
+  void multiply(std::span<float> mean, std::span<const float> scalars) const {
+    if (!normalises() || mean.empty()) return;
+    double tau_eff = scalars[0];
+    if (effective_steps > 0) tau_eff = std::min(tau_eff, effective_steps);
+    for (float& v : mean) v *= float(tau_eff);
+  }
 };
 
 }  // namespace longhaul::sync

@@ -117,9 +117,8 @@ Status Reliable::on_message(Rank from, const Message& message, Turn&) {
     if (message.body.size() == 0 || message.body.is_phantom() != phantom_)
       return malformed("piece without the numbers it should hold");
     LH_TRY(port_->admit(from, piece.key, piece.range));
-    auto values = port_->decode(piece.key, piece.range, message.body);
-    if (!values) return values.error();
-    arrivals_.push_back({from, piece.key, piece.range, std::move(*values), piece.weight});
+    LH_LET(values, port_->decode(piece.key, piece.range, message.body));
+    arrivals_.push_back({from, piece.key, piece.range, std::move(values), piece.weight});
     return Ok{};
   });
 }

@@ -151,9 +151,8 @@ class CsvReader {
     std::vector<bool> used(width_, false);
     for (const std::string& name : options_.ignore) {
       if (options_.like && !place_of(name)) continue;  // of the other file
-      auto place = column(name, "ignore", number);
-      if (!place) return place.error();
-      used[*place] = true;
+      LH_LET(place, column(name, "ignore", number));
+      used[place] = true;
     }
     const bool by_name = options_.like && !options_.like->target_columns.empty();
     if (options_.like && by_name == header_.empty()) return unlike_headers(number);
@@ -188,12 +187,11 @@ class CsvReader {
                         std::vector<bool>& used) {
     if (wanted.empty()) target_fields_.push_back(width_ - 1);
     for (const std::string& name : wanted) {
-      auto place = column(name, "target", number);
-      if (!place) return place.error();
-      if (std::ranges::count(target_fields_, *place))
+      LH_LET(place, column(name, "target", number));
+      if (std::ranges::count(target_fields_, place))
         return invalid(
-            fmt::format("{}:{}: column {} is twice in [data] target", name_, number, *place + 1));
-      target_fields_.push_back(*place);
+            fmt::format("{}:{}: column {} is twice in [data] target", name_, number, place + 1));
+      target_fields_.push_back(place);
     }
     for (const std::size_t place : target_fields_) {
       if (used[place])
@@ -209,9 +207,8 @@ class CsvReader {
   Status choose_categories(std::size_t number) {
     for (const std::string& text : options_.categorical) {
       const auto [name, values] = category(text);
-      auto place = column(name, "categorical", number);
-      if (!place) return place.error();
-      const auto source = std::ranges::find(sources_, *place, &Source::field);
+      LH_LET(place, column(name, "categorical", number));
+      const auto source = std::ranges::find(sources_, place, &Source::field);
       if (source == sources_.end())
         return invalid(
             fmt::format("{}:{}: [data] categorical: column {} is the target, or left "

@@ -79,26 +79,23 @@ Result<IdxArray> read_idx(std::span<const std::byte> bytes, std::string_view nam
 
 Result<DataSet> read_idx_images(const NamedBytes& images, const NamedBytes& labels,
                                 const PixelOptions& options) {
-  auto pixels = read_idx(images.bytes, images.name);
-  if (!pixels) return pixels.error();
-  auto classes = read_idx(labels.bytes, labels.name);
-  if (!classes) return classes.error();
-  const std::size_t dimensions = pixels->extents.size();
+  LH_LET(pixels, read_idx(images.bytes, images.name));
+  LH_LET(classes, read_idx(labels.bytes, labels.name));
+  const std::size_t dimensions = pixels.extents.size();
   if (dimensions < 2 || dimensions > 4)
     return malformed(fmt::format("{}: byte 3: expected images of 2 to 4 dimensions, found {}",
                                  images.name, dimensions));
-  if (classes->extents.size() != 1)
+  if (classes.extents.size() != 1)
     return malformed(fmt::format("{}: byte 3: expected labels of 1 dimension, found {}",
-                                 labels.name, classes->extents.size()));
-  if (classes->extents[0] != pixels->extents[0])
+                                 labels.name, classes.extents.size()));
+  if (classes.extents[0] != pixels.extents[0])
     return malformed(fmt::format("{}: expected a label for each of the {} images of {}, found {}",
-                                 labels.name, pixels->extents[0], images.name,
-                                 classes->extents[0]));
+                                 labels.name, pixels.extents[0], images.name, classes.extents[0]));
   DataSet data;
-  data.shape.sample.assign(pixels->extents.begin() + 1, pixels->extents.end());
+  data.shape.sample.assign(pixels.extents.begin() + 1, pixels.extents.end());
   if (dimensions == 3) data.shape.sample.insert(data.shape.sample.begin(), 1);
-  for (std::size_t i = 0; i < classes->values.size(); ++i) {
-    const auto label = std::to_integer<std::int64_t>(classes->values[i]);
+  for (std::size_t i = 0; i < classes.values.size(); ++i) {
+    const auto label = std::to_integer<std::int64_t>(classes.values[i]);
     if (options.classes > 0 && label >= std::int64_t{options.classes})
       return malformed(fmt::format("{}: byte {}: expected a label from 0 to {}, found {}",
                                    labels.name, 8 + i, options.classes - 1, label));
@@ -117,7 +114,7 @@ Result<DataSet> read_idx_images(const NamedBytes& images, const NamedBytes& labe
                     "found {} and {}",
                     images.name, channels, mean.size(), std.size()));
 
-  data.set_pixels(as_pixels(*pixels), mean, std);
+  data.set_pixels(as_pixels(pixels), mean, std);
   return data;
 }
 

@@ -83,11 +83,9 @@ Result<DataSet> read_idx_folder(const Folder& folder, const std::string& set) {
   if (!file_exists(images_path) && file_exists(idx_path(folder.path, set + "-images", 4)))
     images_path = idx_path(folder.path, set + "-images", 4);
   const std::string labels_path = idx_path(folder.path, set + "-labels", 1);
-  auto images = read_file(images_path, folder.remedy);
-  if (!images) return images.error();
-  auto labels = read_file(labels_path, folder.remedy);
-  if (!labels) return labels.error();
-  return read_idx_images({images_path, *images}, {labels_path, *labels}, folder.pixels);
+  LH_LET(images, read_file(images_path, folder.remedy));
+  LH_LET(labels, read_file(labels_path, folder.remedy));
+  return read_idx_images({images_path, images}, {labels_path, labels}, folder.pixels);
 }
 
 Result<Split> read_idx_pair(Folder folder, const std::string& test_path) {
@@ -132,9 +130,8 @@ Result<Sets> read_tables(const DataConfig& config, const std::string& path,
                          const std::string& test_path, Read&& read) {
   auto parse = [&](const std::string& name, const char* key,
                    const DataSet* like) -> Result<DataSet> {
-    auto bytes = read_file(name, fmt::format("set [data] {} to a {} file", key, config.kind));
-    if (!bytes) return bytes.error();
-    return read({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, name, like);
+    LH_LET(bytes, read_file(name, fmt::format("set [data] {} to a {} file", key, config.kind)));
+    return read({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name, like);
   };
   auto train = parse(path, "path", nullptr);
   if (!train) return train.error();
@@ -146,10 +143,9 @@ Result<Sets> read_tables(const DataConfig& config, const std::string& path,
 }
 
 Result<Corpus> read_texts(const DataConfig& config, const std::string& folder) {
-  auto names = files_in(folder, "set [data] path to a folder of texts (scripts/fetch-data sotu)");
-  if (!names) return names.error();
+  LH_LET(names, files_in(folder, "set [data] path to a folder of texts (scripts/fetch-data sotu)"));
   std::vector<NamedText> texts;
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     auto bytes = read_file(join_path(folder, name), "a file of [data] path");
     if (!bytes) return bytes.error();
     texts.push_back({name, *std::move(bytes)});
@@ -177,10 +173,9 @@ Result<TokenSets> read_token_files(const DataConfig& config, const std::string& 
   TokenSets sets = no_tokens(options);
   for (const std::string& name : names) {
     const std::string file = name.empty() ? path : join_path(path, name);
-    auto bytes = read_file(file, remedy);
-    if (!bytes) return bytes.error();
+    LH_LET(bytes, read_file(file, remedy));
     const std::string group = std::filesystem::path(file).filename().string();
-    LH_TRY(add_tokens(sets, *bytes, {file, name.empty() ? group : name}, options));
+    LH_TRY(add_tokens(sets, bytes, {file, name.empty() ? group : name}, options));
   }
   return sets;
 }
@@ -212,15 +207,13 @@ Result<Split> load_cifar10(const DataConfig&, const std::string& path,
       "test_batch.bin; docs/data.md)";
   auto read = [&](const std::string& folder, const std::string& name) -> Result<DataSet> {
     const std::string file = join_path(folder, name);
-    auto bytes = read_file(file, remedy);
-    if (!bytes) return bytes.error();
-    return read_cifar10(*bytes, file);
+    LH_LET(bytes, read_file(file, remedy));
+    return read_cifar10(bytes, file);
   };
   auto train = read(path, "data_batch_1.bin");
   for (int i = 2; train && i <= 5; ++i) {
-    auto more = read(path, fmt::format("data_batch_{}.bin", i));
-    if (!more) return more.error();
-    append(*train, *more);
+    LH_LET(more, read(path, fmt::format("data_batch_{}.bin", i)));
+    append(*train, more);
   }
   if (!train) return train.error();
   auto test = read(test_path.empty() ? path : test_path, "test_batch.bin");
@@ -236,9 +229,8 @@ Result<Split> load_idx(const DataConfig& config, const std::string& path,
                 "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte in test_path"};
   const bool has_test = !test_path.empty() || file_exists(idx_path(path, "t10k-labels", 1));
   if (has_test) return read_idx_pair(std::move(folder), test_path);
-  auto train = read_idx_folder(folder, "train");
-  if (!train) return train.error();
-  return split_of(hold_out(*train, config.test_share, config.data_seed, path));
+  LH_LET(train, read_idx_folder(folder, "train"));
+  return split_of(hold_out(train, config.test_share, config.data_seed, path));
 }
 
 Result<Split> load_csv(const DataConfig& config, const std::string& path,
@@ -255,11 +247,10 @@ Result<Split> load_csv(const DataConfig& config, const std::string& path,
   std::vector<double> fills;
   const bool own = config.partition == "local";  // then by what all sites have: facts.h
   if (config.missing == "mean" && !own) {
-    const auto means = column_means(sets->train, path);
-    if (!means) return means.error();
-    fill_missing(sets->train, *means);
-    fill_missing(sets->test, *means);
-    fills = *means;
+    LH_LET(means, column_means(sets->train, path));
+    fill_missing(sets->train, means);
+    fill_missing(sets->test, means);
+    fills = means;
   }
   std::vector<ColumnScale> scales;
   if (config.standardise && !own) {
@@ -276,18 +267,16 @@ Result<Split> load_csv(const DataConfig& config, const std::string& path,
 Result<DataSet> load_to_predict(const DataConfig& config, const std::string& path,
                                 const DataSet& like, std::span<const ColumnScale> scales,
                                 std::span<const double> fills) {
-  const auto bytes = read_file(path, "give a csv file of samples");
-  if (!bytes) return bytes.error();
+  LH_LET(bytes, read_file(path, "give a csv file of samples"));
   CsvOptions options = csv_options(config);
   options.like = &like;
   options.like_name = "the training set";
   options.to_predict = true;
   options.missing = fills.empty() ? Missing::refuse : Missing::mean;
-  auto data =
-      read_csv({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path, options);
-  if (!data) return data.error();
-  if (!fills.empty()) fill_missing(*data, fills);
-  if (!scales.empty()) standardise(*data, scales);
+  LH_LET(data,
+         read_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options));
+  if (!fills.empty()) fill_missing(data, fills);
+  if (!scales.empty()) standardise(data, scales);
   return data;
 }
 
@@ -305,40 +294,36 @@ Result<Split> load_libsvm(const DataConfig& config, const std::string& path,
 
 Result<Split> load_text(const DataConfig& config, const std::string& path,
                         const std::string& test_path) {
-  auto corpus = read_texts(config, path);
-  if (!corpus) return corpus.error();
+  LH_LET(corpus, read_texts(config, path));
   if (!test_path.empty()) {
-    auto test = read_texts(config, test_path);
-    if (!test) return test.error();
-    return split_of(std::move(corpus->samples), std::move(test->samples));
+    LH_LET(test, read_texts(config, test_path));
+    return split_of(std::move(corpus.samples), std::move(test.samples));
   }
-  const auto held = corpus_tails(*corpus, config.test_share);
-  if (held.empty() || held.size() == corpus->samples.size())
+  const auto held = corpus_tails(corpus, config.test_share);
+  if (held.empty() || held.size() == corpus.samples.size())
     return invalid(
         fmt::format("{}: {} samples of {} bytes leave none for the {} set with [data] test_share = "
                     "{}: set test_path or another share",
-                    path, corpus->samples.size(), config.context,
-                    held.empty() ? "test" : "training", config.test_share));
-  return split_off(corpus->samples, held);
+                    path, corpus.samples.size(), config.context, held.empty() ? "test" : "training",
+                    config.test_share));
+  return split_off(corpus.samples, held);
 }
 
 Result<Split> load_tokens(const DataConfig& config, const std::string& path,
                           const std::string& test_path) {
   const double share = test_path.empty() ? config.test_share : 0;
-  auto sets = read_token_files(config, path, "path", share);
-  if (!sets) return sets.error();
+  LH_LET(sets, read_token_files(config, path, "path", share));
   if (!test_path.empty()) {
-    auto test = read_token_files(config, test_path, "test_path", 0);
-    if (!test) return test.error();
-    sets->test = std::move(test->train);
+    LH_LET(test, read_token_files(config, test_path, "test_path", 0));
+    sets.test = std::move(test.train);
   }
-  if (sets->train.size() == 0 || sets->test.size() == 0)
+  if (sets.train.size() == 0 || sets.test.size() == 0)
     return invalid(fmt::format(
         "{}: {} samples of {} tokens leave none for the {} set with [data] test_share = "
         "{}: set test_path, another share, or a lower context",
-        path, sets->train.size() + sets->test.size(), config.context,
-        sets->train.size() == 0 ? "training" : "test", config.test_share));
-  return split_of(std::move(sets->train), std::move(sets->test));
+        path, sets.train.size() + sets.test.size(), config.context,
+        sets.train.size() == 0 ? "training" : "test", config.test_share));
+  return split_of(std::move(sets.train), std::move(sets.test));
 }
 
 Result<Split> load_synthetic(const DataConfig& config, const std::string&, const std::string&) {

@@ -244,9 +244,8 @@ Result<Shards> partition(const DataSet& data, std::size_t sites, const DataConfi
         fmt::format("[data] {} samples cannot be divided among {} sites: use more data "
                     "or fewer sites",
                     data.size(), sites));
-  auto shards = divide(data, sites, config, seed);
-  if (!shards) return shards.error();
-  for (Samples& shard : *shards) std::ranges::sort(shard);
+  LH_LET(shards, divide(data, sites, config, seed));
+  for (Samples& shard : shards) std::ranges::sort(shard);
   return shards;
 }
 

@@ -102,11 +102,10 @@ Result<ModelConfig> read_model(const Settings& settings) {
 }
 
 Result<ModelSpec> model_spec(const ModelConfig& config, const DataShape& shape) {
-  auto entry = find_model(config.kind);
-  if (!entry) return entry.error();
-  if (!(*entry)->spec)
+  LH_LET(entry, find_model(config.kind));
+  if (!entry->spec)
     return invalid("[model] kind = \"" + config.kind + "\" comes from a file and has no spec");
-  return (*entry)->spec(config, shape);
+  return entry->spec(config, shape);
 }
 
 std::shared_ptr<const Layout> exchanged_layout(const ModelConfig& config,

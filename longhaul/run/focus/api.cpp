@@ -330,9 +330,8 @@ namespace {
 // The lines of the answer to `request`; its `path` and `body` are there.
 Status ask(const std::string& address, httplib::Request request, double patience_s,
            const std::function<bool(const std::string&)>& line) {
-  const auto at = net::parse_address(address);
-  if (!at) return at.error();
-  httplib::Client client(at->host, at->port);
+  LH_LET(at, net::parse_address(address));
+  httplib::Client client(at.host, at.port);
   client.set_connection_timeout(5);
   client.set_read_timeout(patience_s > 0 ? std::min(time_t(std::ceil(patience_s)), kMostPatience_s)
                                          : kMostPatience_s);

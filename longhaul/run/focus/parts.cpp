@@ -58,14 +58,12 @@ Result<FocusParts> FocusParts::load(const Job& job) {
     if (parts.cheap_.empty()) parts.cheap_.push_back({.ms = config.cheap_ms});
     return parts;
   }
-  auto data = learn::read_data(job.data);
-  if (!data) return data.error();
-  auto split = learn::load_data(*data);
-  if (!split) return split.error();
-  parts.images_ = config.images == "train" ? split->train : split->test;
+  LH_LET(data, learn::read_data(job.data));
+  LH_LET(split, learn::load_data(data));
+  parts.images_ = config.images == "train" ? split.train : split.test;
   const learn::DataSet& images = *parts.images_;
   if (images.pixels.empty() || images.shape.sample.size() != 3 || images.size() == 0)
-    return invalid(job.file + ": [data] kind = \"" + data->kind +
+    return invalid(job.file + ": [data] kind = \"" + data.kind +
                    "\": expected images of bytes with [focus] stream = \"images\"");
   for (std::size_t i = 0; i < job.queries.size(); ++i)
     if (job.queries[i].cls >= parts.classes())
@@ -107,9 +105,8 @@ Result<std::unique_ptr<Learner>> FocusParts::make_learner(Rank rank) const {
     return std::unique_ptr<Learner>(
         std::make_unique<focus::TracksLearner>(job_->job.seed, std::move(cheap)));
   }
-  auto torch = torch_library();
-  if (!torch) return torch.error();
-  auto learner = (*torch)->make_inference(files(rank));
+  LH_LET(torch, torch_library());
+  auto learner = torch->make_inference(files(rank));
   if (!learner) {
     Error error = learner.error();
     error.what = job_->file + ": [focus] " + error.what;
@@ -128,10 +125,9 @@ learn::InferenceParts FocusParts::files(Rank rank) const {
 
 // All files of the job at once, in a copy of this process.
 Status FocusParts::try_files() const {
-  auto torch = torch_library();
-  if (!torch) return torch.error();
+  LH_LET(torch, torch_library());
   const auto trial = [&]() -> Status {
-    const auto learner = (*torch)->make_inference(files(0));
+    const auto learner = torch->make_inference(files(0));
     return learner ? Status(Ok{}) : Status(learner.error());
   };
   const Status tried = try_in_copy("a model of [focus]", limits(), trial);
@@ -181,12 +177,11 @@ Result<focus::GivenModel> given_model(const Job& job, const focus::ModelConfig& 
   model.T = config.T.value_or(-1);
   model.file = fmt::format("noise = {}", config.noise);
   if (config.path.empty()) return model;
-  const auto bytes = read_file(config.path);
-  if (!bytes) return bytes.error();
-  if (bytes->size() > focus::GivenModel::kMostFile)
+  LH_LET(bytes, read_file(config.path));
+  if (bytes.size() > focus::GivenModel::kMostFile)
     return invalid(fmt::format("{}: {}: {} bytes, expected {} at most", job.file, config.path,
-                               bytes->size(), focus::GivenModel::kMostFile));
-  model.file.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+                               bytes.size(), focus::GivenModel::kMostFile));
+  model.file.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return model;
 }
 
@@ -224,15 +219,13 @@ Result<LabelledSample> FocusParts::sample(Learner& learner, Rank rank, std::uint
       items.push_back(stream(first + done * every));
       sample.tracks.push_back(Tracks::track_of(items.back().seq));
     }
-    const auto labels = run(Infer::Model::accurate, items, sample.accurate_s);
-    if (!labels) return labels.error();
-    for (const float cls : labels->outputs) sample.labels.push_back(std::uint32_t(cls));
+    LH_LET(labels, run(Infer::Model::accurate, items, sample.accurate_s));
+    for (const float cls : labels.outputs) sample.labels.push_back(std::uint32_t(cls));
     for (std::uint32_t i = 0; i < sample.cheap.size(); ++i) {
-      const auto said = run(cheap_model(i), items, sample.cheap_s[i]);
-      if (!said) return said.error();
+      LH_LET(said, run(cheap_model(i), items, sample.cheap_s[i]));
       for (std::size_t at = 0; at < items.size(); ++at)
         sample.cheap[i].seen.push_back(focus::seen_by_cheap(
-            items[at], at, items.size(), said->outputs, sample.cheap[i].specialised));
+            items[at], at, items.size(), said.outputs, sample.cheap[i].specialised));
     }
   }
   return sample;
@@ -252,9 +245,8 @@ std::vector<focus::Point> FocusParts::points(const LabelledSample& sample) const
 // takes no virtual time.
 Status FocusParts::choose(focus::Config& config, std::uint32_t& cheap, Rank rank,
                           Learner& learner) const {
-  const auto sample = this->sample(learner, rank, 1, config.sample);
-  if (!sample) return sample.error();
-  const auto point = focus::choose(points(*sample), targets(), config.policy);
+  LH_LET(sample, this->sample(learner, rank, 1, config.sample));
+  const auto point = focus::choose(points(sample), targets(), config.policy);
   if (!point) return invalid(job_->file + ": [focus] T: " + point.error().what);
   cheap = std::uint32_t(point->model);
   config.K = point->K;

@@ -334,8 +334,7 @@ Status check_continue_with(const Document& doc, const Job& job, const SiteIndex&
 Status check_parts(const Job& job) {
   const Place place =
       place_of(job, 0, std::make_shared<const Members>(job.members()), Layout::flat(1), false);
-  auto strategy = build_strategy(job, place, 0);
-  if (!strategy) return strategy.error();
+  LH_LET(strategy, build_strategy(job, place, 0));
   return Ok{};
 }
 

@@ -1,12 +1,18 @@
 #pragma once
 // What the readers of CSV files share: lines, cells, numbers, and how an error shows what it found.
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "longhaul/base/result.h"
+#include "longhaul/run/job/document.h"
 
 namespace longhaul::run {
 
@@ -18,14 +24,47 @@ struct CellKind {
 };
 
 // Without what stands around it: blanks, and the end of a line as Windows has it.
-std::string_view trimmed(std::string_view);
-std::vector<std::string_view> cells_of(std::string_view line);
+inline std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \r") + 1 - first);
+}
+
+inline std::vector<std::string_view> cells_of(std::string_view line) {
+  std::vector<std::string_view> cells;
+  while (true) {
+    const std::size_t comma = line.find(',');
+    cells.push_back(trimmed(line.substr(0, comma)));
+    if (comma == std::string_view::npos) return cells;
+    line.remove_prefix(comma + 1);
+  }
+}
+
 // The cell as a number; nullopt if it is none, or anything stands beside it.
-std::optional<double> number_in(std::string_view cell);
+inline std::optional<double> number_in(std::string_view cell) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  const bool number =
+      code == std::errc{} && end == cell.data() + cell.size() && std::isfinite(value);
+  return number ? std::optional(value) : std::nullopt;
+}
+
 // What a user sees of a cell: short, and free of what a terminal would obey.
-std::string shown(std::string_view cell);
+inline std::string shown(std::string_view cell) {
+  std::string text;
+  for (char c : cell.substr(0, 32))
+    text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return cell.empty() ? "nothing" : fmt::format("'{}'", text);
+}
+
 // Reads the file; one that is missing, no file or too large is an Error. `what`: "matrix (CSV)".
-Result<std::string> read_csv(const std::string& path, const std::string& what);
+inline Result<std::string> read_csv(const std::string& path, const std::string& what) {
+  std::error_code code;
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_directory(path, code) &&
+      !std::filesystem::is_regular_file(path, code))  // a pipe would be waited for
+    return invalid(fmt::format("{}: not a regular file; expected a {}", path, what));
+  return read_text_file(path, what);
+}
 
 // Calls take(line, number) for every line that is neither empty nor a comment (#), until one is
 // refused.

@@ -30,9 +30,8 @@ Result<Value> to_setting_value(const std::string& file, const toml::node& node,
   if (array && depth < 2 && array->size() <= kMaxArray) {
     std::vector<Value> list;
     for (const toml::node& element : *array) {
-      auto value = to_setting_value(file, element, key, depth + 1);
-      if (!value) return value.error();
-      list.push_back(std::move(*value));
+      LH_LET(value, to_setting_value(file, element, key, depth + 1));
+      list.push_back(std::move(value));
     }
     return Value{std::move(list)};
   }
@@ -46,10 +45,9 @@ Result<Settings> to_settings(const std::string& file, const toml::table& table, 
   for (const auto& [key, node] : table) {
     if (std::find(skip.begin(), skip.end(), key.str()) != skip.end()) continue;
     const std::string where = fmt::format("[{}] {}", settings.table, key.str());
-    auto value = to_setting_value(file, node, where);
-    if (!value) return value.error();
+    LH_LET(value, to_setting_value(file, node, where));
     settings.entries.push_back(
-        {std::string(key.str()), std::move(*value), file, int(key.source().begin.line)});
+        {std::string(key.str()), std::move(value), file, int(key.source().begin.line)});
   }
   std::stable_sort(settings.entries.begin(), settings.entries.end(),
                    [](const Setting& a, const Setting& b) { return a.line < b.line; });
@@ -71,9 +69,8 @@ Status read_array(const std::string& file, const toml::node& node, std::string_v
   for (const toml::node& element : *array) {
     const auto* table = element.as_table();
     if (!table) return at(file, element, fmt::format("expected tables written as [[{}]]", written));
-    auto settings = to_settings(file, *table, label(*table, into.size()));
-    if (!settings) return settings.error();
-    into.push_back(std::move(*settings));
+    LH_LET(settings, to_settings(file, *table, label(*table, into.size())));
+    into.push_back(std::move(settings));
   }
   return Ok{};
 }
@@ -106,10 +103,9 @@ Status read_variants(Document& doc, const toml::node& node) {
       if (!table.is_table())
         return at(doc.file, table,
                   fmt::format("expected a table written as [for.{}.{}]", kind.str(), name.str()));
-      auto settings = to_settings(doc.file, *table.as_table(),
-                                  fmt::format("for.{}.{}", kind.str(), name.str()));
-      if (!settings) return settings.error();
-      doc.variants.push_back(std::move(*settings));
+      LH_LET(settings, to_settings(doc.file, *table.as_table(),
+                                   fmt::format("for.{}.{}", kind.str(), name.str())));
+      doc.variants.push_back(std::move(settings));
     }
   }
   return Ok{};
@@ -154,9 +150,8 @@ Status read_table(Document& doc, std::string_view name, const toml::node& node) 
     LH_TRY(read_inner_array(doc, *table, name, "cheap", doc.cheap));
     read = {"query", "model", "cheap"};
   }
-  auto settings = to_settings(doc.file, *table, std::string(name), read);
-  if (!settings) return settings.error();
-  doc.tables.push_back(std::move(*settings));
+  LH_LET(settings, to_settings(doc.file, *table, std::string(name), read));
+  doc.tables.push_back(std::move(settings));
   return Ok{};
 }
 
@@ -273,9 +268,8 @@ Result<std::string> read_text_file(const std::string& path, const std::string& w
 }
 
 Result<Document> read_document(const std::string& path, bool collects) {
-  auto text = read_text_file(path, "job file (TOML)");
-  if (!text) return text.error();
-  return parse_document(*text, path, collects);
+  LH_LET(text, read_text_file(path, "job file (TOML)"));
+  return parse_document(text, path, collects);
 }
 
 Status override_setting(Document& doc, std::string_view assignment) {

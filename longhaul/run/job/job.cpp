@@ -56,11 +56,9 @@ template <class Entry>
 Status choose(Document& doc, std::string_view table, std::span<const Entry> registry,
               Choice<Entry>& into) {
   Settings& settings = doc.table(table);
-  auto kind = kind_of(settings, registry.front().name);
-  if (!kind) return kind.error();
-  auto entry = find_entry(registry, settings, *kind);
-  if (!entry) return entry.error();
-  into = {*entry, settings};
+  LH_LET(kind, kind_of(settings, registry.front().name));
+  LH_LET(entry, find_entry(registry, settings, kind));
+  into = {entry, settings};
   return Ok{};
 }
 
@@ -106,15 +104,13 @@ Status read_parts(Document& doc, Job& job) {
   LH_TRY(choose(doc, "transfer", transfer::registry(), job.transfer));
   LH_TRY(choose(doc, "codec", codec::registry(), job.codec));
   LH_TRY(choose(doc, "outer", outer::registry(), job.outer));
-  auto feedback = codec::wants_error_feedback(job.codec.settings);
-  if (!feedback) return feedback.error();
-  job.error_feedback = *feedback;
+  LH_LET(feedback, codec::wants_error_feedback(job.codec.settings));
+  job.error_feedback = feedback;
   LH_TRY(read_common(job.transfer, job.transfer_common));
   for (auto [table, into, fallback] :
        {std::tuple{"model", &job.model, ""}, std::tuple{"data", &job.data, "none"},
         std::tuple{"optimizer", &job.optimizer, "sgd"}}) {
-    auto kind = kind_of(doc.table(table), fallback);
-    if (!kind) return kind.error();
+    LH_LET(kind, kind_of(doc.table(table), fallback));
     *into = doc.table(table);
   }
   return read_learning(job);
@@ -286,17 +282,16 @@ Result<Job> resolve_job(Document doc) {
 }
 
 Result<Document> load_document(const std::string& path, const Overrides& overrides) {
-  auto doc = read_document(path, /*collects=*/true);
-  if (!doc) return doc.error();
-  if (!overrides.wan.empty()) LH_TRY(replace_wan(*doc, overrides.wan));
+  LH_LET(doc, read_document(path, /*collects=*/true));
+  if (!overrides.wan.empty()) LH_TRY(replace_wan(doc, overrides.wan));
   auto names_wan = [](const std::string& set) { return set.starts_with("wan."); };
   for (const std::string& set : overrides.sets)
-    if (names_wan(set)) LH_TRY(override_setting(*doc, set));
-  settle_matrix_paths(*doc);
-  LH_TRY(add_sites(*doc));
+    if (names_wan(set)) LH_TRY(override_setting(doc, set));
+  settle_matrix_paths(doc);
+  LH_TRY(add_sites(doc));
   for (const std::string& set : overrides.sets)
-    if (!names_wan(set)) LH_TRY(override_setting(*doc, set));
-  settle_data_paths(*doc);
+    if (!names_wan(set)) LH_TRY(override_setting(doc, set));
+  settle_data_paths(doc);
   return doc;
 }
 

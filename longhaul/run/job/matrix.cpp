@@ -124,9 +124,8 @@ Result<Matrix> parse_matrix(std::string_view text, std::string file, const CellK
 }
 
 Result<Matrix> read_matrix(const std::string& path, const CellKind& kind) {
-  auto text = read_csv(path, "matrix (CSV)");
-  if (!text) return text.error();
-  return parse_matrix(*text, path, kind);
+  LH_LET(text, read_csv(path, "matrix (CSV)"));
+  return parse_matrix(text, path, kind);
 }
 
 }  // namespace longhaul::run

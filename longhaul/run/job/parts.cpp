@@ -158,17 +158,15 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place,
                                                std::optional<Rank> server) {
   // Made once here, so that make_codec can promise to succeed later.
-  auto codec = codec::make_codec(job.codec.settings, place, true);
-  if (!codec) return codec.error();
+  LH_LET(codec, codec::make_codec(job.codec.settings, place, true));
   OverlayParts below;
   below.make_codec = codec_maker(job, place);
   if (entry_with(*job.sync.entry, job.sync.settings).traits.exact_means)
     below.make_codec = [make = below.make_codec](bool feedback) {
       return feedback ? make(true) : nullptr;
     };
-  auto transfer = job.transfer.entry->make(job.transfer.settings, place);
-  if (!transfer) return transfer.error();
-  below.transfer = std::move(*transfer);
+  LH_LET(transfer, job.transfer.entry->make(job.transfer.settings, place));
+  below.transfer = std::move(transfer);
   below.server = server;
   below.network = job.believed;
   return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
@@ -178,19 +176,16 @@ namespace {
 
 Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& job,
                                              const Place& place, const SharedFacts& shared) {
-  auto overlay = build_overlay(job, place, shared.server);
-  if (!overlay) return overlay.error();
-  auto outer = job.outer.entry->make(job.outer.settings, place);
-  if (!outer) return outer.error();
-  SyncParts parts{std::move(*overlay), std::move(*outer), shared.stop};
+  LH_LET(overlay, build_overlay(job, place, shared.server));
+  LH_LET(outer, job.outer.entry->make(job.outer.settings, place));
+  SyncParts parts{std::move(overlay), std::move(outer), shared.stop};
   parts.make_outer = [entry = job.outer.entry, settings = job.outer.settings, place] {
     auto made = entry->make(settings, place);
     LH_CHECK(made);  // as the one above
     return *std::move(made);
   };
-  auto transfer = job.transfer.entry->make(job.transfer.settings, place);
-  if (!transfer) return transfer.error();
-  parts.transfer = std::move(*transfer);
+  LH_LET(transfer, job.transfer.entry->make(job.transfer.settings, place));
+  parts.transfer = std::move(transfer);
   parts.make_transfer = transfer_maker(job, place);
   parts.make_codec = codec_maker(job, place);
   parts.server = shared.server;

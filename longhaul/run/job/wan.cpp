@@ -22,11 +22,11 @@ std::string text_of(const Document& doc, std::string_view key) {
 Result<const WanPreset*> preset_of(const Document& doc, const std::string& name) {
   const WanPreset* preset = find_wan_preset(name);
   if (!preset)
-    return about(
-        doc, "wan", "preset",
-        "a known network" + suggestion(name, wan_preset_names()) +
-            (name.ends_with(".csv") ? ", or a .toml with [wan] mbps_csv and rtt_ms_csv for matrices"
-                                    : ""));
+    return about(doc, "wan", "preset",
+                 "a known network" + suggestion(name, wan_preset_names()) +
+                     (name.ends_with(".csv")
+                          ? ", or a .toml with [wan] mbps_csv and rtt_ms_csv for (matrices)"
+                          : ""));
   return preset;
 }
 
@@ -151,28 +151,26 @@ struct Base {
 Result<Base> base_of(const Document& doc, Job& job) {
   LH_TRY(check_sources(doc, job.wan));
   if (!job.wan.preset.empty()) {
-    auto preset = preset_of(doc, job.wan.preset);
-    if (!preset) return preset.error();
-    const WanPreset& chosen = **preset;
+    LH_LET(preset, preset_of(doc, job.wan.preset));
+    const WanPreset& chosen = *preset;
     if (chosen.any_sites) return Base{spread(chosen.wan, job), chosen.windowed};
     auto wan = selected(chosen.wan, doc, job, "preset " + chosen.name);
     if (!wan) return wan.error();
     return Base{*std::move(wan), chosen.windowed};
   }
-  auto matrices = matrices_of(doc);
-  if (!matrices) return matrices.error();
+  LH_LET(matrices, matrices_of(doc));
   flow::Wan wan = uniform(job);
-  if (matrices->mbps || matrices->rtt_ms) {
-    const std::string digest = matrices->digest();
+  if (matrices.mbps || matrices.rtt_ms) {
+    const std::string digest = matrices.digest();
     if (!job.wan.matrices.empty() && job.wan.matrices != digest)
       return about(doc, "wan", "matrices",
                    fmt::format("\"{}\", which is what the files hold now: they have changed since "
                                "the job began; put the old ones back, or leave this key out",
                                digest));
     job.wan.matrices = digest;
-    auto all = wan_of_matrices(matrices->mbps, matrices->rtt_ms, {});
+    auto all = wan_of_matrices(matrices.mbps, matrices.rtt_ms, {});
     if (!all) return through(doc, "rtt_ms_csv", all.error());
-    auto few = selected(*all, doc, job, (matrices->mbps ? matrices->mbps : matrices->rtt_ms)->file);
+    auto few = selected(*all, doc, job, (matrices.mbps ? matrices.mbps : matrices.rtt_ms)->file);
     if (!few) return few.error();
     wan = *std::move(few);
   }
@@ -180,11 +178,11 @@ Result<Base> base_of(const Document& doc, Job& job) {
   const double delay_s = job.wan.delay_ms.value_or(kUsualDelayMs) / 1000;
   const flow::Rate rate =
       job.wan.mbps ? flow::Rate(flow::bytes_per_second(*job.wan.mbps)) : std::nullopt;
-  if (!matrices->mbps) wan.usual.rate = rate;
-  if (!matrices->rtt_ms) wan.usual.delay_s = delay_s;
+  if (!matrices.mbps) wan.usual.rate = rate;
+  if (!matrices.rtt_ms) wan.usual.delay_s = delay_s;
   for (auto& [way, pair] : wan.pairs) {
-    if (!matrices->mbps) pair.rate = rate;
-    if (!matrices->rtt_ms) pair.delay_s = delay_s;
+    if (!matrices.mbps) pair.rate = rate;
+    if (!matrices.rtt_ms) pair.delay_s = delay_s;
   }
   return Base{std::move(wan), WanPreset::Windowed::no};
 }
@@ -251,14 +249,12 @@ Status add_sites(Document& doc) {
   std::vector<std::string> names;
   std::string source;
   if (const std::string preset = text_of(doc, "preset"); !preset.empty()) {
-    auto found = preset_of(doc, preset);
-    if (!found) return found.error();
-    for (const flow::Wan::Site& site : (*found)->wan.sites) names.push_back(site.name);
+    LH_LET(found, preset_of(doc, preset));
+    for (const flow::Wan::Site& site : found->wan.sites) names.push_back(site.name);
     source = "preset " + preset;
   } else {
-    auto matrices = matrices_of(doc);
-    if (!matrices) return matrices.error();
-    const std::optional<Matrix>& matrix = matrices->mbps ? matrices->mbps : matrices->rtt_ms;
+    LH_LET(matrices, matrices_of(doc));
+    const std::optional<Matrix>& matrix = matrices.mbps ? matrices.mbps : matrices.rtt_ms;
     if (!matrix) return Ok{};
     names = matrix->names;
     source = matrix->file;
@@ -304,16 +300,15 @@ Status replace_wan(Document& doc, const std::string& network) {
 }
 
 Result<flow::Wan> build_wan(const Document& doc, Job& job) {
-  auto base = base_of(doc, job);
-  if (!base) return base.error();
-  if (job.wan.single_max_mbps && !job.wan.window_mb && base->windowed == WanPreset::Windowed::no)
+  LH_LET(base, base_of(doc, job));
+  if (job.wan.single_max_mbps && !job.wan.window_mb && base.windowed == WanPreset::Windowed::no)
     return about(doc, "wan", "single_max_mbps", "window_mb beside it, or a preset with windows");
-  flow::Wan wan = std::move(base->wan);
+  flow::Wan wan = std::move(base.wan);
   const SiteIndex sites(job.sites);
   change_links(wan, job, sites, [](const LinkTable& link, flow::Wan::Pair& pair) {
     if (link.delay_ms) pair.delay_s = *link.delay_ms / 1000;
   });
-  add_windows(wan, job.wan, base->windowed);
+  add_windows(wan, job.wan, base.windowed);
   change_links(wan, job, sites, [](const LinkTable& link, flow::Wan::Pair& pair) {
     if (link.mbps) pair.rate = flow::bytes_per_second(*link.mbps);
   });

@@ -90,18 +90,16 @@ Result<WanPreset::Windowed> windowed_of(const toml::table& root) {
 }
 
 Result<flow::Wan> wan_at(const toml::table& root, std::span<const TextFile> files) {
-  auto rates = matrix_at(root, "mbps_csv", kRateCells, files);
-  if (!rates) return rates.error();
-  auto rtts = matrix_at(root, "rtt_ms_csv", kRttCells, files);
-  if (!rtts) return rtts.error();
-  if (*rates)
-    for (double& cell : (*rates)->cells) cell *= root["mbps_factor"].value_or(1.0);
+  LH_LET(rates, matrix_at(root, "mbps_csv", kRateCells, files));
+  LH_LET(rtts, matrix_at(root, "rtt_ms_csv", kRttCells, files));
+  if (rates)
+    for (double& cell : rates->cells) cell *= root["mbps_factor"].value_or(1.0);
   std::vector<std::string> names = texts(root, "sites");
   flow::Wan wan;
   wan.usual.rate = rate_at(root, "mbps");
   wan.usual.delay_s = root["rtt_ms"].value_or(0.0) / 2 / 1000;
-  if (*rates || *rtts) {
-    auto from_files = wan_of_matrices(*rates, *rtts, names);
+  if (rates || rtts) {
+    auto from_files = wan_of_matrices(rates, rtts, names);
     if (!from_files) return from_files.error();
     wan = *std::move(from_files);
   } else {
@@ -153,9 +151,8 @@ Result<WanPreset> parse_wan_preset(const TextFile& file, std::span<const TextFil
   if (const toml::table* redraw = root["redraw"].as_table())
     preset.redraw = {(*redraw)["every_s"].value_or(0.0), (*redraw)["lowest_mbps"].value_or(0.0),
                      (*redraw)["highest_mbps"].value_or(0.0)};
-  auto windowed = windowed_of(root);
-  if (!windowed) return windowed.error();
-  preset.windowed = *windowed;
+  LH_LET(windowed, windowed_of(root));
+  preset.windowed = windowed;
   auto wan = wan_at(root, files);
   if (!wan) return wan.error();
   preset.wan = *std::move(wan);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync::gadmm {
@@ -24,14 +25,38 @@ class DualLedger {
   };
 
   // c_nm <- c_nm + rho (own - theirs): the models of both ends, of one iteration.
-  void step(Rank peer, double rho, std::span<const double> own, std::span<const double> theirs);
+  void step(Rank peer, double rho, std::span<const double> own, std::span<const double> theirs) {
+    LH_CHECK(own.size() == theirs.size());
+    Dual& dual = duals_[peer];
+    dual.values.resize(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) dual.values[i] += rho * (own[i] - theirs[i]);
+    ++dual.steps;
+  }
+
   // sum over m of c_nm, in the order of the ranks
-  std::vector<double> sum(std::size_t size) const;
+  std::vector<double> sum(std::size_t size) const {
+    std::vector<double> total(size);
+    for (const auto& [peer, dual] : duals_)
+      for (std::size_t i = 0; i < dual.values.size(); ++i) total[i] += dual.values[i];
+    return total;
+  }
+
   // Null: never a neighbour.
-  const Dual* of(Rank peer) const;
+  const Dual* of(Rank peer) const {
+    const auto found = duals_.find(peer);
+    return found == duals_.end() ? nullptr : &found->second;
+  }
+
   // What the peer holds for this worker. The end with fewer steps takes the other's, negated: a
   // model that was on its way at a loss may have been used at one end alone.
-  void repair(Rank peer, const Dual& theirs);
+  void repair(Rank peer, const Dual& theirs) {
+    const Dual* mine = of(peer);
+    if (theirs.steps <= (mine ? mine->steps : 0)) return;
+    Dual& dual = duals_[peer];
+    dual = theirs;
+    for (double& value : dual.values) value = -value;
+  }
+
   void drop(Rank peer) { duals_.erase(peer); }
   void state(Archive& ar) { ar(duals_); }
 

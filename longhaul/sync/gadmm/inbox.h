@@ -2,10 +2,12 @@
 // What a worker of GADMM has of its peers and has not used yet. A channel brings each vector once
 // and in order; this says which of them can be genuine, and so bounds what is kept: one vector of
 // each kind, peer and iteration, and iterations are near the worker's own.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "longhaul/base/check.h"
 #include "longhaul/core/vector_content.h"
 
 namespace longhaul::sync {
@@ -50,18 +52,54 @@ class Inbox {
   };
 
   // Asked once for each vector that is announced. Malformed: the peer has sent it already.
-  Status admit(Kind, Rank from, Round iteration);
-  void keep(const GadmmHeader&, Rank from, VectorContent);
+  Status admit(Kind kind, Rank from, Round iteration) {
+    const bool has_joined =
+        kind == Kind::join && std::any_of(admitted_.begin(), admitted_.end(), [&](const Key& key) {
+          return std::get<Kind>(key) == kind && std::get<1>(key) == from;
+        });
+    if (has_joined || !admitted_.emplace(kind, from, iteration).second)
+      return malformed("a second vector of iteration " + std::to_string(iteration));
+    return Ok{};
+  }
+
+  void keep(const GadmmHeader& header, Rank from, VectorContent content) {
+    items_[{header.kind, from, header.iteration}] = {header.steps, std::move(content)};
+  }
+
   bool has(Kind kind, Rank from, Round iteration) const {
     return items_.contains({kind, from, iteration});
   }
   // has() it; once.
-  Item take(Kind, Rank from, Round iteration);
+  Item take(Kind kind, Rank from, Round iteration) {
+    const auto found = items_.find({kind, from, iteration});
+    LH_CHECK(found != items_.end());
+    Item item = std::move(found->second);
+    items_.erase(found);
+    return item;
+  }
+
   // The iterations that joins tell, by rank.
-  std::map<Rank, Round> joins() const;
+  std::map<Rank, Round> joins() const {
+    std::map<Rank, Round> all;
+    for (const auto& [key, item] : items_)
+      if (std::get<Kind>(key) == Kind::join) all[std::get<1>(key)] = std::get<2>(key);
+    return all;
+  }
+
   // What is of earlier iterations is no longer known. Joins stay.
-  void pass(Round iteration);
-  void clear();
+  void pass(Round iteration) {
+    const auto is_old = [&](const Key& key) {
+      return std::get<Kind>(key) != Kind::join && std::get<2>(key) < iteration;
+    };
+    std::erase_if(admitted_, is_old);
+    std::erase_if(items_, [&](const auto& item) { return is_old(item.first); });
+  }
+
+  void clear() {
+    admitted_.clear();
+    items_.clear();
+  }
+
   void state(Archive& ar) { ar(admitted_, items_); }
 
  private:

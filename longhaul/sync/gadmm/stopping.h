@@ -6,6 +6,9 @@
 //   every_model  max_n F(theta_n) - F* < tolerance
 // (JMLR 2020 and its published code; the others are ours.) One worker judges by the figures that
 // all tell it: f_n(theta_n), or F(theta_n) for every_model.
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,13 +39,50 @@ class Stopping {
   bool is_on() const { return config_.rule != "rounds"; }
   bool wants_scores() const { return config_.rule == "every_model"; }
   // After a loss: rounds before `first` are not judged.
-  void begin(Round first);
+  void begin(Round first) {
+    next_ = first;
+    since_.reset();
+    // Others may be in that round already.
+    std::erase_if(figures_, [&](const auto& one) { return one.first < first; });
+  }
+
   // Of a round that is judged already it has no effect.
-  void add(Rank from, Round, double figure);
+  void add(Rank from, Round round, double figure) {
+    if (is_on() && round >= next_ && !fired_) figures_[round][from] = figure;
+  }
+
   // Judges the rounds, in order, that all of `live` have told of, until the rule holds.
-  std::vector<Judged> judge(const std::vector<Rank>& live);
-  Round next() const { return next_; }                             // to be judged
-  std::vector<Rank> missing(const std::vector<Rank>& live) const;  // who has not told of it
+  std::vector<Judged> judge(const std::vector<Rank>& live) {
+    std::vector<Judged> all;
+    while (is_on() && !fired_ && missing(live).empty()) {
+      double sum = -config_.least, most = std::numeric_limits<double>::lowest();
+      const auto told = figures_.extract(next_);
+      for (const auto& [rank, figure] : told.mapped()) {  // in rank order
+        sum += figure;
+        most = std::max(most, figure - config_.least);
+      }
+      const double error = wants_scores() ? most : sum;
+      const bool is_within = (wants_scores() ? error : std::abs(error)) < config_.tolerance;
+      if (!is_within) since_.reset();
+      if (is_within && !since_) since_ = next_;
+      const Round hold = config_.rule == "settled" ? config_.hold : 1;
+      if (since_ && next_ + 1 - *since_ >= hold) fired_ = since_;
+      all.push_back({next_++, error});
+    }
+    if (fired_) figures_.clear();
+    return all;
+  }
+
+  Round next() const { return next_; }  // to be judged
+  // who has not told of it
+  std::vector<Rank> missing(const std::vector<Rank>& live) const {
+    const auto told = figures_.find(next_);
+    std::vector<Rank> ranks;
+    for (const Rank rank : live)
+      if (told == figures_.end() || !told->second.contains(rank)) ranks.push_back(rank);
+    return ranks;
+  }
+
   // The round in which the rule held first.
   std::optional<Round> holds_since() const { return fired_; }
   void state(Archive& ar) { ar(next_, since_, fired_, figures_); }

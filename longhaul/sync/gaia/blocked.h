@@ -2,6 +2,7 @@
 // Blocked keeps which parameters are about to change: a site whose updates cannot leave soon first
 // announces their indexes, and whoever reads one of them waits until the update is here.
 //   Hsieh et al., "Gaia", NSDI 2017: the selective barrier. Its details are ours.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <span>
@@ -13,17 +14,48 @@
 namespace longhaul::sync::gaia {
 
 class Blocked {
+  static bool have_one_in_common(std::span<const Range> a, std::span<const Range> b) {
+    for (std::size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+      if (std::max(a[i].offset, b[k].offset) < std::min(a[i].end(), b[k].end())) return true;
+      if (a[i].end() < b[k].end())
+        ++i;
+      else
+        ++k;
+    }
+    return false;
+  }
+
  public:
   // The update of this clock and range of the layout, of which slot's sender has announced these
   // parameters: `parameters` of the layout, ascending and apart.
-  void block(Slot, Round clock, std::uint32_t range, std::vector<Range> parameters);
-  void release(Slot, Round clock, std::uint32_t range);  // the update is here
-  void release_clock(Slot, Round clock);                 // and all others of that clock or before
+  void block(Slot slot, Round clock, std::uint32_t range, std::vector<Range> parameters) {
+    updates_[{clock, slot, range}] = std::move(parameters);
+  }
+
+  // the update is here
+  void release(Slot slot, Round clock, std::uint32_t range) {
+    updates_.erase({clock, slot, range});
+  }
+
+  // and all others of that clock or before
+  void release_clock(Slot slot, Round clock) {
+    std::erase_if(updates_, [&](const auto& one) {
+      return std::get<0>(one.first) <= clock && std::get<1>(one.first) == slot;
+    });
+  }
+
   void clear() { updates_.clear(); }
 
   // A slot whose update of a clock up to `clock` a step would miss that reads these parameters,
   // ascending and apart; empty: all. Nothing: none.
-  std::optional<Slot> blocks(std::span<const Range> reads, Round clock) const;
+  std::optional<Slot> blocks(std::span<const Range> reads, Round clock) const {
+    for (const auto& [update, parameters] : updates_) {
+      if (std::get<0>(update) > clock) break;
+      if (reads.empty() || have_one_in_common(reads, parameters)) return std::get<1>(update);
+    }
+    return std::nullopt;
+  }
+
   void state(Archive& ar) { ar(updates_); }
 
  private:
@@ -32,7 +64,17 @@ class Blocked {
 
 // Indexes into a range that begins at `offset`, ascending, as ranges of the layout. Empty: all of
 // its `length` parameters.
-std::vector<Range> ranges_of(const std::vector<std::uint32_t>& indexes, std::uint64_t offset,
-                             std::uint64_t length);
+inline std::vector<Range> ranges_of(const std::vector<std::uint32_t>& indexes, std::uint64_t offset,
+                                    std::uint64_t length) {
+  if (indexes.empty()) return {{offset, length}};
+  std::vector<Range> ranges;
+  for (const std::uint32_t index : indexes) {
+    if (!ranges.empty() && ranges.back().end() == offset + index)
+      ++ranges.back().length;
+    else
+      ranges.push_back({offset + index, 1});
+  }
+  return ranges;
+}
 
 }  // namespace longhaul::sync::gaia

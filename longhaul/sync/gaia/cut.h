@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 #include "longhaul/sync/gaia/headers.h"
 
 namespace longhaul::sync::gaia {
@@ -18,23 +19,67 @@ namespace longhaul::sync::gaia {
 class Cut {
  public:
   // A new view; what was reported for the one before is over. `live`: ascending, with this node.
-  void begin(Epoch epoch, const std::vector<Rank>& live);
+  void begin(Epoch epoch, const std::vector<Rank>& live) {
+    epoch_ = epoch;
+    live_ = live;
+    reports_.clear();
+  }
+
   using Standing = CutHeader::Standing;
   // The base of a site is of this clock; outside: it has none. False: it has reported.
-  bool report(Rank from, Round clock, Standing standing = Standing::running);
+  bool report(Rank from, Round clock, Standing standing = Standing::running) {
+    return reports_.try_emplace(from, Reported{clock, standing}).second;
+  }
+
   bool has_reported(Rank rank) const { return reports_.contains(rank); }
   // Who has not reported.
-  std::vector<Rank> missing() const;
+  std::vector<Rank> missing() const {
+    std::vector<Rank> ranks;
+    for (const Rank rank : live_)
+      if (!reports_.contains(rank)) ranks.push_back(rank);
+    return ranks;
+  }
+
   // When all have; nothing: no live site has a base.
-  std::optional<Rank> donor() const;
+  std::optional<Rank> donor() const {
+    LH_CHECK(missing().empty());
+    return donor_of_reported();
+  }
+
   // The donor, were those all that have reported.
-  std::optional<Rank> donor_of_reported() const;
+  std::optional<Rank> donor_of_reported() const {
+    std::optional<Rank> donor;
+    const auto key = [&](Rank rank) {
+      const Reported& report = reports_.at(rank);
+      return std::pair(report.clock, report.standing);
+    };
+    for (const auto& [rank, report] : reports_)  // of equal ones the lowest rank
+      if (report.standing != Standing::outside && (!donor || key(rank) > key(*donor))) donor = rank;
+    return donor;
+  }
+
   // Of the donor's base, and how far the donor has come.
-  Round clock() const;
-  Standing standing() const;
+  Round clock() const {
+    const auto from = donor();
+    LH_CHECK(from);
+    return reports_.at(*from).clock;
+  }
+
+  Standing standing() const {
+    const auto from = donor();
+    LH_CHECK(from);
+    return reports_.at(*from).standing;
+  }
+
   // Has this one another base than the donor's? Where bases are sums in one order, equal clocks are
   // equal bases.
-  bool needs_base(Rank, bool equal_clocks_are_equal) const;
+  bool needs_base(Rank rank, bool equal_clocks_are_equal) const {
+    if (rank == donor()) return false;
+    const Reported& report = reports_.at(rank);
+    if (report.standing == Standing::outside) return true;
+    return !equal_clocks_are_equal || report.clock != clock();
+  }
+
   Epoch epoch() const { return epoch_; }
   void state(Archive& ar) { ar(epoch_, live_, reports_); }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Which updates a round waits for: of each worker the class of its update, by when its like came.
 // Class 0: the round waits for it; 1: its group is not the slowest; 2: surplus.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
@@ -22,21 +23,83 @@ class Urgencies {
   static constexpr double kSlowest = 0.9;    // of the slowest group's time: class 0 from here on
   static constexpr double kPatience = 1.5;   // times its own time: then another one is needed
 
-  void given(Rank, Time now);  // the model
-  void came(Rank, Time now);   // its update
-  void lose(Rank);
+  // the model
+  void given(Rank rank, Time now) { given_[rank] = now; }
+
+  // its update
+  void came(Rank rank, Time now) {
+    const auto since = given_.find(rank);
+    if (since == given_.end()) return;
+    const double took = seconds(now - since->second);
+    const auto [known, is_new] = times_.try_emplace(rank, took);
+    if (!is_new) known->second += kSmoothing * (took - known->second);
+    given_.erase(since);
+  }
+
+  void lose(Rank rank) {
+    given_.erase(rank);
+    times_.erase(rank);
+  }
 
   // Of a group the `quota` members of least T_i are needed, without those that are late and could
   // be replaced. Nobody is needed by a group that has met its quota. All are 0 while a time of
   // anybody's is not known: nothing can be said.
-  std::map<Rank, std::uint8_t> classes(const std::vector<Need>&, Time now) const;
+  std::map<Rank, std::uint8_t> classes(const std::vector<Need>& needs, Time now) const {
+    std::map<Rank, std::uint8_t> classes;
+    bool known = true;
+    for (const Need& need : needs)
+      for (Rank rank : need.members) {
+        classes[rank] = 0;
+        known &= times_.contains(rank);
+      }
+    if (!known) return classes;
+    std::vector<std::pair<double, std::vector<Rank>>> groups;  // E_g, and who is needed
+    double slowest = 0;
+    for (const Need& need : needs) {
+      groups.emplace_back(0, needed(need, now));
+      for (Rank rank : groups.back().second)
+        groups.back().first = std::max(groups.back().first, times_.at(rank));
+      slowest = std::max(slowest, groups.back().first);
+    }
+    for (auto& [rank, of] : classes) of = 2;
+    for (const auto& [time, ranks] : groups)
+      for (Rank rank : ranks) classes[rank] = time >= kSlowest * slowest ? 0 : 1;
+    return classes;
+  }
+
   // When one of these will be late.
-  std::optional<Time> next_late(const std::vector<Need>&, Time now) const;
+  std::optional<Time> next_late(const std::vector<Need>& needs, Time now) const {
+    std::optional<Time> next;
+    for (const Need& need : needs)
+      for (Rank rank : need.members)
+        if (const auto late = late_at(rank); !need.met && late && *late > now)
+          next = next ? std::min(*next, *late) : late;
+    return next;
+  }
+
   void state(Archive& ar) { ar(given_, times_); }
 
  private:
-  std::optional<Time> late_at(Rank) const;
-  std::vector<Rank> needed(const Need&, Time now) const;
+  std::optional<Time> late_at(Rank rank) const {
+    const auto since = given_.find(rank);
+    const auto time = times_.find(rank);
+    if (since == given_.end() || time == times_.end()) return std::nullopt;
+    return since->second + from_seconds(kPatience * time->second);
+  }
+
+  std::vector<Rank> needed(const Need& need, Time now) const {
+    if (need.met) return {};
+    std::vector<std::tuple<bool, double, Rank>> order;
+    for (Rank rank : need.members) {
+      const auto late = late_at(rank);
+      order.emplace_back(late && *late <= now, times_.at(rank), rank);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Rank> ranks;
+    for (const auto& [late, time, rank] : order)
+      if (ranks.size() < need.quota) ranks.push_back(rank);
+    return ranks;
+  }
 
   std::map<Rank, Time> given_;    // since when each has the model that it works from
   std::map<Rank, double> times_;  // T_i, s

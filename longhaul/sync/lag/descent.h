@@ -7,14 +7,17 @@
 // With g_m for what worker m uploaded last, alpha for the step and N for the live workers:
 //   theta^{k+1} = theta^k - alpha sum_m g_m                  cyclic, random: alpha / N
 //   rhs_k = xi / (alpha^2 N^2) sum_{j=1..D} |theta^{k+1-j} - theta^{k-j}|^2
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 #include "longhaul/base/rng.h"
 #include "longhaul/core/types.h"
 
@@ -27,9 +30,23 @@ enum class Rule : std::uint8_t {
   cyclic,  // incremental aggregated gradient: one worker a round, in turn
   random   // one worker a round, with probability L_m / sum L
 };
-Rule rule_of(const std::string& name);
+inline Rule rule_of(const std::string& name) {
+  if (name == "server") return Rule::server;
+  if (name == "always") return Rule::always;
+  if (name == "cyclic") return Rule::cyclic;
+  if (name == "random") return Rule::random;
+  LH_CHECK(name == "worker");
+  return Rule::worker;
+}
 
 class Descent {
+  static double square_distance(std::span<const double> a, std::span<const double> b) {
+    LH_CHECK(a.size() == b.size());
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sum;
+  }
+
  public:
   struct Config {
     Rule rule = Rule::worker;
@@ -40,20 +57,76 @@ class Descent {
   explicit Descent(const Config& config) : config_(config) {}
 
   // From this model on, without gradients: everybody has to upload first.
-  void begin(std::vector<double> model);
+  void begin(std::vector<double> model) {
+    model_ = std::move(model);
+    rounds_ = 0;
+    moves_.clear();
+    table_.clear();
+  }
+
   const std::vector<double>& model() const { return model_; }
   // Of the live workers, those who compute in this round. Fails a check if there is none of them.
-  std::vector<Rank> asked(const std::vector<Rank>& live, Random) const;
+  std::vector<Rank> asked(const std::vector<Rank>& live, Random random) const {
+    LH_CHECK(!live.empty());
+    const bool all = rounds_ == 0 || config_.rule == Rule::worker || config_.rule == Rule::always ||
+                     (config_.rule == Rule::server && rounds_ < config_.memory);
+    if (all) return live;
+    if (config_.rule == Rule::cyclic) return {live[(rounds_ - 1) % live.size()]};
+    if (config_.rule == Rule::server) {
+      std::vector<Rank> some;
+      const double bound = rhs(live.size());
+      for (const Rank m : live) {
+        const Worker& worker = table_.at(m);
+        const double smooth = worker.smoothness;
+        if (smooth * smooth * square_distance(worker.at, model_) > bound) some.push_back(m);
+      }
+      return some;
+    }
+    double total = 0;
+    for (const Rank m : live) total += table_.at(m).smoothness;
+    double left = random.uniform() * total;
+    for (const Rank m : live)
+      if ((left -= table_.at(m).smoothness) < 0) return {m};
+    return {live.back()};
+  }
+
   // Do they upload whatever it is? Else it is for them to say, by rhs(): LAG-WK.
-  bool must_upload() const;
-  double rhs(std::size_t live) const;
+  bool must_upload() const { return config_.rule != Rule::worker || rounds_ < config_.memory; }
+
+  double rhs(std::size_t live) const {
+    const double scale = rate() * double(live);
+    if (scale == 0) return 0;
+    return config_.xi / (scale * scale) * std::accumulate(moves_.begin(), moves_.end(), 0.0);
+  }
+
   // What worker m uploads: its gradient at model() minus the one before. `smoothness`: its L_m.
-  void upload(Rank m, std::span<const double> delta, double smoothness);
+  void upload(Rank m, std::span<const double> delta, double smoothness) {
+    Worker& worker = table_[m];
+    worker.gradient.resize(delta.size());
+    for (std::size_t i = 0; i < delta.size(); ++i) worker.gradient[i] += delta[i];
+    worker.smoothness = smoothness;
+    if (config_.rule == Rule::server) worker.at = model_;
+  }
+
   void drop(Rank m) { table_.erase(m); }
   // sum_m g_m, in the order of the ranks
-  std::vector<double> sum() const;
+  std::vector<double> sum() const {
+    std::vector<double> total(model_.size());
+    for (const auto& [m, worker] : table_)
+      for (std::size_t i = 0; i < worker.gradient.size(); ++i) total[i] += worker.gradient[i];
+    return total;
+  }
+
   // One step with it; the round is over.
-  void step(std::size_t live);
+  void step(std::size_t live) {
+    const double alpha = is_incremental() ? rate() / double(live) : rate();
+    const std::vector<double> before = model_, slope = sum();
+    for (std::size_t i = 0; i < model_.size(); ++i) model_[i] -= alpha * slope[i];
+    moves_.push_back(square_distance(model_, before));
+    while (moves_.size() > config_.memory) moves_.pop_front();
+    ++rounds_;
+  }
+
   void state(Archive& ar) { ar(model_, rounds_, moves_, table_); }
 
  private:
@@ -62,7 +135,13 @@ class Descent {
     double smoothness = 0;
     void state(Archive& ar) { ar(gradient, at, smoothness); }
   };
-  double rate() const;
+  double rate() const {
+    if (config_.smoothness > 0) return 1 / config_.smoothness;
+    double total = 0;
+    for (const auto& [m, worker] : table_) total += worker.smoothness;
+    return total > 0 ? 1 / total : 0;
+  }
+
   bool is_incremental() const {
     return config_.rule == Rule::cyclic || config_.rule == Rule::random;
   }

@@ -12,27 +12,117 @@
 //   x <- (x + sum_{j in M} x_j) / (1 + |M|)
 // A round of the run is as many rounds of workers as there are workers (gossip/step_count.h).
 #include "longhaul/core/vector_channel.h"
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/gossip/final_mean.h"
 #include "longhaul/sync/gossip/step_count.h"
+#include "longhaul/sync/relay.h"
 #include "longhaul/sync/selmcast/config.h"
+#include "longhaul/sync/selmcast/explain.h"
 #include "longhaul/sync/selmcast/ssp_planning.h"
 
 namespace longhaul::sync::selmcast {
 
 class SspWorker final : public Strategy {
- public:
-  SspWorker(const Config&, SyncParts, const Place&);
+  // Of one sender: what has come is read at once.
+  static constexpr std::uint32_t kUnreadModelsOfASender = 2;
+  static constexpr TimerId kProgressTimer{1};
 
-  void on_start(Turn&) override;
-  void on_view(const View& before, Turn&) override;
-  void on_step(const StepResult&, Turn&) override;
-  void on_computed(const Computed&, Turn&) override;
-  void on_timer(TimerId, Turn&) override;
-  void on_progress(Turn&) override;
+ public:
+  SspWorker(const Config& config, SyncParts parts, const Place& place)
+      : config_(config),
+        size_(place.layout->size()),
+        place_(place),
+        final_(std::move(parts.overlay)),
+        plan_(plan_config(config, parts, place)),
+        planning_({.staleness = config.staleness, .keep_below = config.keep_below, .plan = plan_}),
+        count_(parts.stop, place) {
+    own(final_.overlay(), kOverlayChild);
+    channel_ = std::make_unique<Channel>(
+        place,
+        ChannelConfig{.stream = "selmcast",
+                      .limits = ChannelLimits::models(kUnreadModelsOfASender, *place.layout),
+                      .service = service_of(config)},
+        std::move(parts.transfer), parts.make_codec(false), nullptr,
+        [this](Rank from, const Header& header, const ContentShape& shape) {
+          return admit(from, header, shape);
+        });
+    own(*channel_, {1, "channel"});
+    own(count_, {2, "step count"});
+    own(planning_, {3, "planning"});
+  }
+
+  void on_start(Turn&) override { phase_ = Phase::ready; }
+
+  void on_view(const View&, Turn& turn) override {
+    const auto is_lost = [&](Rank rank) { return !turn.view().has(rank); };
+    std::erase_if(receivers_, is_lost);
+    std::erase_if(unserved_, is_lost);
+  }
+
+  // The models that came while a step ran are mixed before the next one.
+  void on_step(const StepResult&, Turn& turn) override {
+    if (phase_ == Phase::computing) mix(turn);
+  }
+
+  void on_computed(const Computed& computed, Turn& turn) override {
+    if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+    samples_ = computed.samples;
+    phase_ = Phase::planning;
+    asked_ = turn.now();
+    Turn below = within(planning_, turn);
+    planning_.ready(below);
+  }
+
+  void on_timer(TimerId, Turn& turn) override {
+    if (phase_ != Phase::sending) return;
+    say_progress(turn);
+    turn.set_timer(*this, kProgressTimer, turn.now() + from_seconds(config_.progress_s));
+  }
+
+  // The overlay starts after its parent: the first round begins here.
+  void on_progress(Turn& turn) override {
+    if (phase_ == Phase::not_started) return;
+    receive(turn);
+    if (phase_ == Phase::sending) withdraw(turn);
+    while (advance(turn)) {
+    }
+    if (count_.due() && phase_ < Phase::averaging && !turn.learner_is_busy()) {
+      const auto x = turn.params();
+      Turn below = within(count_, turn);
+      count_.report(turn.place().phantom
+                        ? nullptr
+                        : std::make_shared<const std::vector<float>>(x.begin(), x.end()),
+                    below);
+    }
+  }
+
   Round rounds_done() const override { return count_.rounds(); }
-  std::string waiting_for() const override;
-  Explanation explain() const override;
-  void state(Archive&) override;
+  std::string waiting_for() const override {
+    if (phase_ == Phase::ready || phase_ == Phase::planning) return planning_.waiting_for(place_);
+    if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
+    if (phase_ == Phase::averaging) return final_.waiting_for();
+    if (phase_ != Phase::sending) return "";
+    std::string text = "round " + std::to_string(done_) + ": ranks that do not have its model:";
+    for (const Rank rank : unserved_) text += " " + std::to_string(rank);
+    const std::string below = channel_->waiting_for();
+    return below.empty() ? text : text + "; " + below;
+  }
+
+  Explanation explain() const override { return explain_plan(config_, plan_, place_); }
+
+  void state(Archive& ar) override {
+    ar.expect("selmcast ssp");
+    ar(phase_, done_, has_begun_, samples_, newest_, handle_, receivers_, unserved_, asked_,
+       sent_at_, round_at_, meter_);
+    std::map<Rank, std::vector<float>> models;
+    for (const auto& [rank, model] : received_)
+      models[rank] = model ? *model : std::vector<float>();  // a phantom
+    ar(models);
+    if (!ar.loading()) return;
+    received_.clear();
+    for (auto& [rank, model] : models)
+      received_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
+  }
 
  private:
   using Channel = VectorChannel<Header>;
@@ -47,16 +137,177 @@ class SspWorker final : public Strategy {
     ended
   };
 
-  Result<bool> admit(Rank from, const Header&, const ContentShape&);
-  void receive(Turn&);
-  bool advance(Turn&);
-  void mix(Turn&);
-  void send(std::vector<Rank> receivers, Turn&);
-  void withdraw(Turn&);
-  void say_progress(Turn&);
-  void end_round(Turn&);
-  void close(Turn&);
-  void fail(const Error&, Turn&);
+  // No worker begins a round more than `staleness` ahead of this one.
+  Result<bool> admit(Rank from, const Header& header, const ContentShape& shape) {
+    if (shape.kind != ContentKind::values || shape.range.offset != 0 ||
+        shape.range.length != size_ || !place_.member(from).is(Role::worker))
+      return malformed("a vector that is no model of a worker");
+    if (header.round > done_ + config_.staleness)
+      return malformed("a model of a round that cannot have begun");
+    if (header.round < newest_[from]) return malformed("a model that is older than the one before");
+    newest_[from] = header.round + 1;
+    return phase_ < Phase::averaging;
+  }
+
+  void receive(Turn& turn) {
+    Turn below = within(*channel_, turn);
+    while (channel_->lost()) {
+    }  // of a lost peer, or withdrawn
+    while (const auto sent = channel_->sent()) meter_.sent(sent->to, sent->bytes, sent->took);
+    while (auto one = channel_->poll(below)) {
+      meter_.received(one->content.shape().bytes());
+      if (phase_ >= Phase::averaging) continue;
+      received_[one->from] = one->content.values();
+      Turn planning = within(planning_, turn);
+      planning_.received(one->from, one->header.round, planning);
+    }
+    bool has_news = false;
+    for (const Rank rank : planning_.take_got()) has_news |= unserved_.erase(rank) > 0;
+    if (has_news && phase_ == Phase::sending) say_progress(turn);
+  }
+
+  // One move of the round, if one can be made now.
+  bool advance(Turn& turn) {
+    switch (phase_) {
+      case Phase::ready: {
+        if (count_.is_over() || count_.has_taken_all()) {
+          phase_ = Phase::waiting;
+          return true;
+        }
+        Turn below = within(planning_, turn);
+        if (!std::exchange(has_begun_, true)) planning_.begin(done_, below);
+        if (!planning_.may_compute()) return false;
+        mix(turn);
+        phase_ = Phase::computing;
+        turn.compute(LocalStep{}, config_.steps);
+        return false;
+      }
+      case Phase::planning: {
+        if (count_.is_over()) {
+          close(turn);
+          return true;
+        }
+        auto receivers = planning_.take_receivers();
+        if (!receivers) return false;
+        send(*std::move(receivers), turn);
+        return phase_ == Phase::sending;
+      }
+      case Phase::sending:
+        if (count_.is_over()) {
+          close(turn);
+          return true;
+        }
+        if (!unserved_.empty()) return false;
+        end_round(turn);
+        return true;
+      case Phase::waiting:
+        if (!count_.is_over()) return false;
+        close(turn);
+        return true;
+      case Phase::averaging:
+        if (!final_.take(turn)) return false;
+        phase_ = Phase::ended;
+        turn.finish();
+        return false;
+      case Phase::computing:
+        if (count_.is_over()) turn.stop_computing();
+        return false;
+      case Phase::not_started:
+      case Phase::ended:
+        return false;
+    }
+    return false;
+  }
+
+  // x <- (x + sum of what it has received) / (1 + their number), buffers too
+  void mix(Turn& turn) {
+    if (received_.empty()) return;
+    turn.record("mixed", done_, double(received_.size()));
+    const auto x = turn.params();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double sum = double(x[i]);
+      for (const auto& [rank, model] : received_) sum += double((*model)[i]);
+      x[i] = float(sum / double(1 + received_.size()));
+    }
+    received_.clear();
+  }
+
+  void send(std::vector<Rank> receivers, Turn& turn) {
+    const auto x = turn.params();
+    if (!all_finite(x))
+      return fail(not_finite("its model has values that are not finite; lower [optimizer] rate"),
+                  turn);
+    turn.record("wait_s", done_, seconds(turn.now() - asked_));
+    phase_ = Phase::sending;
+    sent_at_ = turn.now();
+    std::erase_if(receivers, [&](Rank rank) { return !turn.view().has(rank); });
+    receivers_ = unserved_ = {receivers.begin(), receivers.end()};
+    if (receivers.empty()) return;
+    Turn below = within(*channel_, turn);
+    handle_ = channel_->send(
+        receivers, {done_},
+        VectorContent::values(std::make_shared<const std::vector<float>>(x.begin(), x.end()),
+                              {0, size_}),
+        {.coding = Coding::up, .group = 0, .report_sent = true}, below);
+    say_progress(turn);
+    withdraw(turn);
+    turn.set_timer(*this, kProgressTimer, turn.now() + from_seconds(config_.progress_s));
+  }
+
+  // Who has been sent all of it already stays a receiver.
+  void withdraw(Turn& turn) {
+    Turn below = within(*channel_, turn);
+    for (const Rank rank : planning_.take_withdrawn()) {
+      if (!unserved_.contains(rank) || !channel_->cancel(handle_, rank, below)) continue;
+      unserved_.erase(rank);
+      receivers_.erase(rank);
+    }
+  }
+
+  void say_progress(Turn& turn) {
+    std::vector<SspPlanning::Left> left;
+    for (const Rank rank : receivers_) {
+      const std::uint64_t values = channel_->unsent(handle_, rank);
+      left.push_back({rank, unserved_.contains(rank) ? std::max<std::uint64_t>(values, 1) : 0});
+    }
+    Turn below = within(planning_, turn);
+    planning_.sending(std::move(left), below);
+  }
+
+  void end_round(Turn& turn) {
+    turn.cancel_timer(*this, kProgressTimer);
+    turn.record("receivers", done_, double(receivers_.size()));
+    turn.record("scale", done_,
+                double(receivers_.size()) /
+                    double(live_with(Role::worker, turn.place(), turn.view()).size()));
+    meter_.end_round(turn.now() - std::exchange(round_at_, turn.now()));
+    if (plan_.is_measured) planning_.measured(meter_.rates(place_.size()));
+    turn.record("send_s", done_, seconds(turn.now() - sent_at_));
+    phase_ = Phase::ready;
+    has_begun_ = false;
+    receivers_.clear();
+    ++done_;
+    Turn below = within(count_, turn);
+    count_.took(samples_, below);
+  }
+
+  // The run is over: what is still under way is of no use to anybody.
+  void close(Turn& turn) {
+    turn.cancel_timer(*this, kProgressTimer);
+    Turn below = within(*channel_, turn);
+    channel_->cancel(handle_, below);
+    mix(turn);
+    phase_ = Phase::averaging;
+    const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+    if (!begun) fail(begun.error(), turn);
+  }
+
+  void fail(const Error& error, Turn& turn) {
+    phase_ = Phase::ended;
+    turn.fail({error.kind, "selmcast, round " + std::to_string(done_) + ", site " +
+                               turn.place().me().site + " (rank " + std::to_string(turn.self()) +
+                               "): " + error.what});
+  }
 
   const Config config_;
   const std::uint64_t size_;  // of the layout

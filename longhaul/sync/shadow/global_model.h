@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 
 namespace longhaul::sync::shadow {
 
@@ -27,17 +28,48 @@ class GlobalModel {
   explicit GlobalModel(std::optional<Filter> filter) : filter_(filter) {}
 
   // m = w_glob = w0, v = 0
-  void begin(std::span<const float> w0);
+  void begin(std::span<const float> w0) {
+    m_.assign(w0.begin(), w0.end());
+    if (!filter_) return;
+    w_glob_ = m_;
+    v_.assign(m_.size(), 0);
+    if (filter_->nesterov) ahead_ = m_;
+  }
+
   // y - m
-  std::vector<float> difference(std::span<const float> y) const;
+  std::vector<float> difference(std::span<const float> y) const {
+    LH_CHECK(y.size() == m_.size());
+    std::vector<float> z(y.size());
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] = y[i] - m_[i];
+    return z;
+  }
+
   // m <- m + zbar, zbar being the mean of the differences of n trainers; and with a filter
   //   d <- m - w_glob; v <- mu v + zeta d; w_glob <- w_glob + v
-  void take(std::span<const float> zbar, std::size_t n);
+  void take(std::span<const float> zbar, std::size_t n) {
+    LH_CHECK(zbar.size() == m_.size() && n > 0);
+    for (std::size_t i = 0; i < m_.size(); ++i) m_[i] = m_[i] + zbar[i];
+    if (!filter_) return;
+    const double mu = filter_->mu.value_or(1 - 1 / double(n));
+    for (std::size_t i = 0; i < m_.size(); ++i) {
+      const double d = double(m_[i]) - double(w_glob_[i]);
+      v_[i] = float(mu * double(v_[i]) + filter_->zeta * d);
+      w_glob_[i] = float(double(w_glob_[i]) + double(v_[i]));
+      if (filter_->nesterov) ahead_[i] = float(double(w_glob_[i]) + mu * double(v_[i]));
+    }
+  }
+
   // What trainers write back: m, or w_glob, or with nesterov w_glob + mu v.
-  std::span<const float> target() const;
+  std::span<const float> target() const { return filter_ && filter_->nesterov ? ahead_ : model(); }
+
   // What is scored and what a run ends with: m, or w_glob.
   std::span<const float> model() const { return filter_ ? w_glob_ : m_; }
-  bool fits(std::size_t parameters) const;
+  bool fits(std::size_t parameters) const {
+    const std::size_t filtered = filter_ ? parameters : 0;
+    return m_.size() == parameters && w_glob_.size() == filtered && v_.size() == filtered &&
+           ahead_.size() == (filter_ && filter_->nesterov ? parameters : 0);
+  }
+
   void state(Archive& ar) { ar(m_, w_glob_, v_, ahead_); }
 
  private:

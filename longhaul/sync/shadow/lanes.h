@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "longhaul/core/machine.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync::shadow {
 
@@ -23,20 +24,71 @@ class Lanes {
 
   std::uint32_t count() const { return count_; }
   // Between the beginning and the end of a step.
-  bool runs(std::uint32_t lane) const;
+  bool runs(std::uint32_t lane) const {
+    return std::any_of(running_.begin(), running_.end(),
+                       [&](const Running& one) { return one.lane == lane; });
+  }
+
   bool none_runs() const { return running_.empty(); }
   // The lane reads the parameters, at a step boundary.
-  void start(std::uint32_t lane, Turn&);
+  // The first steps end in slots 0, 1, 2 ...: as if the lanes had begun one after another.
+  void start(std::uint32_t lane, Turn& turn) {
+    LH_CHECK(lane < count_ && !runs(lane));
+    Running next{.lane = lane, .due = started_ < count_ ? started_ : slot_ + count_ - 1};
+    ++started_;
+    if (count_ > 1) {
+      const auto w = parameters(turn);
+      next.began_at.assign(w.begin(), w.end());
+    }
+    running_.push_back(std::move(next));
+  }
+
   // Asks for the computation of the step that ends next (of a single lane: of `steps` steps), or
   // for a timer of `of` where the next slot is unused. False: it is set, and nothing is computed.
-  bool compute(std::uint32_t steps, TimerId, const Machine& of, Turn&);
+  bool compute(std::uint32_t steps, TimerId timer, const Machine& of, Turn& turn) {
+    LH_CHECK(!running_.empty());
+    if (is_waiting_) return false;
+    if (count_ == 1) {
+      turn.compute(LocalStep{}, steps);
+      return true;
+    }
+    if (running_.front().due > slot_) {
+      is_waiting_ = true;
+      turn.set_timer(of, timer, turn.now() + slot_time_);
+      return false;
+    }
+    const auto w = parameters(turn);
+    current_.assign(w.begin(), w.end());
+    std::ranges::copy(running_.front().began_at, w.begin());
+    turn.compute(Gradient{});
+    return true;
+  }
+
   // The timer has fired.
-  void slot_passed();
+  void slot_passed() {
+    if (std::exchange(is_waiting_, false)) ++slot_;
+  }
+
   // Is what the learner has answered a step? Else the application of its gradient.
   bool is_step() const { return !is_applying_; }
   void stepped(const StepResult& result) { slot_time_ = result.elapsed; }
   // From on_computed: the lane whose step has ended; nothing: its gradient is being applied.
-  std::optional<std::uint32_t> computed(Turn&);
+  std::optional<std::uint32_t> computed(Turn& turn) {
+    if (count_ > 1 && !is_applying_) {
+      std::ranges::copy(current_, parameters(turn).begin());
+      current_ = {};
+      is_applying_ = true;
+      turn.compute(ApplyGradient{});
+      return std::nullopt;
+    }
+    is_applying_ = false;
+    ++slot_;
+    LH_CHECK(!running_.empty());
+    const std::uint32_t lane = running_.front().lane;
+    running_.pop_front();
+    return lane;
+  }
+
   // What runs is not needed any more.
   void clear() { running_.clear(); }
   void state(Archive& ar) {

@@ -1,11 +1,13 @@
 #pragma once
 // What one travel of models has measured, as the scout adds it up; and who visits whom. A function
 // of the set of reports: their order, and a report that comes twice, change nothing.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync::skewscout {
@@ -13,7 +15,10 @@ namespace longhaul::sync::skewscout {
 // The host of the k-th of K live sites at a travel, by number: (k + 1 + (m mod (K - 1))) mod K. No
 // site hosts itself, each hosts one visitor, and within K - 1 travels every ordered pair has met.
 // K >= 2. Ours.
-std::uint32_t host_of(std::uint32_t k, Round travel, std::uint32_t sites);
+inline std::uint32_t host_of(std::uint32_t k, Round travel, std::uint32_t sites) {
+  LH_CHECK(sites >= 2 && k < sites);
+  return std::uint32_t((k + 1 + travel % (sites - 1)) % sites);
+}
 
 // Of samples that a model was asked about.
 struct Score {
@@ -35,13 +40,41 @@ class Tally {
 
   // A site's own model on its own samples; since the travel before it has sent so much in so many
   // steps (sync/tunable.h).
-  void home(Rank site, Score, double exchanges, std::uint64_t steps);
+  void home(Rank site, Score score, double exchanges, std::uint64_t steps) {
+    homes_[site] = {score, exchanges, steps};
+  }
+
   // The model of a site on its host's samples.
-  void visit(Rank site, Score);
+  void visit(Rank site, Score score) { visits_[site] = score; }
+
   // Of these sites, whose reports are not here yet.
-  std::vector<Rank> missing(const std::vector<Rank>& sites) const;
+  std::vector<Rank> missing(const std::vector<Rank>& sites) const {
+    std::vector<Rank> ranks;
+    for (const Rank site : sites)
+      if (!homes_.contains(site) || !visits_.contains(site)) ranks.push_back(site);
+    return ranks;
+  }
+
   // Nothing: no pair has a score of any sample.
-  std::optional<Measured> measured() const;
+  std::optional<Measured> measured() const {
+    double loss = 0, exchanges = 0, accuracy = 0;
+    std::uint64_t pairs = 0, steps = 0;
+    for (const auto& [site, home] : homes_) {
+      exchanges += home.exchanges;
+      steps += home.steps;
+      const auto visit = visits_.find(site);
+      if (visit == visits_.end()) continue;
+      const Score &at_home = home.score, &at_host = visit->second;
+      const bool is_finite = at_home.is_finite && at_host.is_finite;
+      if (is_finite && (at_home.samples == 0 || at_host.samples == 0)) continue;
+      ++pairs;
+      accuracy += at_home.is_finite ? at_home.accuracy() : 0;
+      loss += is_finite ? std::max(0.0, at_home.accuracy() - at_host.accuracy()) : 1;
+    }
+    if (pairs == 0 || steps == 0) return std::nullopt;
+    return Measured{loss / double(pairs), exchanges / double(steps), accuracy / double(pairs)};
+  }
+
   void state(Archive& ar) { ar(homes_, visits_); }
 
  private:

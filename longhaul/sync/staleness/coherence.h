@@ -6,8 +6,12 @@
 // is left out (ours).
 //   Dai et al., "Toward understanding the impact of staleness in distributed machine learning",
 //   ICLR 2019, in the abstract: gradient coherence.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,6 +21,11 @@
 namespace longhaul::sync::staleness {
 
 class Coherence {
+  static double inner_product(const std::vector<float>& a, const std::vector<float>& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                              [](float x, float y) { return double(x) * double(y); });
+  }
+
  public:
   struct Measured {
     double mu = 0;
@@ -26,9 +35,29 @@ class Coherence {
   explicit Coherence(std::uint32_t window) : window_(window) {}
 
   // One an iteration.
-  void add(std::span<const float> gradient);
+  void add(std::span<const float> gradient) {
+    gradients_.emplace_front(gradient.begin(), gradient.end());
+    if (gradients_.size() > std::size_t(window_) + 1) gradients_.pop_back();
+  }
+
   // Of the newest; nothing while there are fewer than W before it, or if it is 0.
-  std::optional<Measured> measure() const;
+  std::optional<Measured> measure() const {
+    if (gradients_.size() <= window_) return std::nullopt;
+    const std::vector<float>& newest = gradients_.front();
+    const double square = inner_product(newest, newest);
+    if (!(square > 0)) return std::nullopt;
+    Measured measured;
+    measured.mu = std::numeric_limits<double>::infinity();
+    for (std::size_t m = 1; m <= window_; ++m) {
+      const std::vector<float>& before = gradients_[m];
+      const double product = inner_product(newest, before);
+      const double norm = std::sqrt(square * inner_product(before, before));
+      measured.mu = std::min(measured.mu, product / square);
+      measured.cosines.push_back(norm > 0 ? product / norm : 0);
+    }
+    return measured;
+  }
+
   void state(Archive& ar) { ar(gradients_); }
 
  private:

@@ -9,16 +9,28 @@
 //   geometric  P(r = j) ~ (1 - q) q^j on 0 .. s, q = s / (s + 4)    below s / 4
 //   straggler  s for the one sender drawn for the iteration, else 0 s / workers
 //   trace      P(r = j) ~ histogram[j]                              that of the histogram
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "longhaul/base/check.h"
 #include "longhaul/base/rng.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync::staleness {
 
 class DelayLaw {
+  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;  // no rank: what all pairs draw alike
+
+  static std::vector<double> geometric(std::uint32_t s) {
+    const double q = double(s) / (double(s) + 4);
+    std::vector<double> weights(s + 1);
+    double weight = 1;
+    for (double& w : weights) w = weight, weight *= q;
+    return weights;
+  }
+
  public:
   struct Config {
     std::string kind = "uniform";
@@ -26,10 +38,47 @@ class DelayLaw {
     std::vector<double> histogram;  // of a trace: not empty, no weight below 0, some above
   };
   // `workers`: those of the job, ascending; `self_delay`: own updates are put off, too.
-  DelayLaw(Config, bool self_delay, std::uint64_t seed, std::vector<Rank> workers);
+  DelayLaw(Config config, bool self_delay, std::uint64_t seed, std::vector<Rank> workers)
+      : most_(config.most), self_delay_(self_delay), seed_(seed), workers_(std::move(workers)) {
+    LH_CHECK(!workers_.empty());
+    std::vector<double> weights;
+    if (config.kind == "constant") {
+      kind_ = Kind::constant;
+    } else if (config.kind == "straggler") {
+      kind_ = Kind::straggler;
+    } else if (config.kind != "uniform") {
+      kind_ = Kind::weighted;
+      weights = config.kind == "geometric" ? geometric(config.most) : std::move(config.histogram);
+      LH_CHECK(!weights.empty());
+      most_ = std::uint32_t(weights.size() - 1);
+    }
+    double sum = 0;
+    for (const double weight : weights) cumulative_.push_back(sum += weight);
+    LH_CHECK(kind_ != Kind::weighted || sum > 0);
+  }
 
   std::uint32_t most() const { return most_; }  // s
-  std::uint32_t delay(Rank sender, Rank receiver, Round iteration) const;
+  std::uint32_t delay(Rank sender, Rank receiver, Round iteration) const {
+    if (sender == receiver && !self_delay_) return 0;
+    const auto random = [&](std::uint32_t origin, std::uint32_t range) {
+      return Random(seed_, {Purpose::delay, iteration, origin, range});
+    };
+    switch (kind_) {
+      case Kind::constant:
+        return most_;
+      case Kind::uniform:
+        return std::uint32_t(random(sender, receiver).below(std::uint64_t(most_) + 1));
+      case Kind::straggler:
+        return workers_[random(kNobody, 0).below(workers_.size())] == sender ? most_ : 0;
+      case Kind::weighted: {
+        const double at = random(sender, receiver).uniform() * cumulative_.back();
+        // The first whose sum is beyond it: one of weight 0 is never drawn.
+        const auto it = std::upper_bound(cumulative_.begin(), cumulative_.end(), at);
+        return std::uint32_t(std::min(it, cumulative_.end() - 1) - cumulative_.begin());
+      }
+    }
+    return 0;
+  }
 
  private:
   enum class Kind : std::uint8_t { uniform, constant, straggler, weighted };

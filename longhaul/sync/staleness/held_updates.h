@@ -7,9 +7,12 @@
 // x_t: this worker's own parameters when the update was computed, in place of the sender's, which
 // it does not have (ours).
 //   Zheng et al., "Asynchronous stochastic gradient descent with delay compensation", ICML 2017.
+#include <algorithm>
 #include <map>
 #include <span>
 
+#include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 #include "longhaul/core/work.h"
 
 namespace longhaul::sync::staleness {
@@ -22,7 +25,10 @@ class HeldUpdates {
     Snapshot values;  // u; empty in a phantom job
     double weight = 1;
     double rate = 0;  // that it was made with; compensation needs it
-    void state(Archive& ar);
+    void state(Archive& ar) {
+      ar(iteration, origin, weight, rate);
+      archive_snapshot(ar, values);
+    }
   };
   struct Applied {
     std::uint64_t updates = 0;
@@ -31,8 +37,18 @@ class HeldUpdates {
   HeldUpdates(double scale, double compensation) : scale_(scale), compensation_(compensation) {}
 
   // x, the parameters in this iteration, is what updates computed in it are compensated from.
-  void begin(Round iteration, std::span<const float> x);
-  void hold(Round due, Update);  // due > iteration
+  void begin(Round iteration, std::span<const float> x) {
+    if (compensation_ > 0)
+      past_[iteration] = std::make_shared<const std::vector<float>>(x.begin(), x.end());
+  }
+
+  // due > iteration
+  void hold(Round due, Update update) {
+    LH_CHECK(due > update.iteration && update.values);
+    const Key key{due, update.iteration, update.origin};
+    LH_CHECK(held_.emplace(key, std::move(update)).second);
+  }
+
   // All that are due by now.
   Applied apply(Round now, std::span<float> x) { return apply_up_to(now, now, x); }
   // All, at the end of a run: it is `now`.
@@ -40,13 +56,64 @@ class HeldUpdates {
 
   std::size_t held() const { return held_.size(); }
   std::uint64_t applied() const { return applied_; }
-  void state(Archive&);
+  void state(Archive& ar) {
+    std::map<Round, std::vector<float>> past;
+    for (const auto& [iteration, x] : past_) past[iteration] = *x;
+    ar(held_, past, applied_);
+    if (!ar.loading()) return;
+    past_.clear();
+    for (auto& [iteration, x] : past)
+      past_[iteration] = std::make_shared<const std::vector<float>>(std::move(x));
+  }
 
  private:
   using Key = std::tuple<Round, Round, Rank>;  // due, iteration, origin
-  Applied apply_up_to(Round due, Round now, std::span<float> x);
-  void add(const Update&, std::span<double> sum) const;
-  void forget_past(Round now);
+  Applied apply_up_to(Round due, Round now, std::span<float> x) {
+    Applied applied;
+    if (held_.empty() || std::get<0>(held_.begin()->first) > due) {
+      forget_past(now);
+      return applied;
+    }
+    std::vector<double> sum(x.begin(), x.end());
+    while (!held_.empty() && std::get<0>(held_.begin()->first) <= due) {
+      const Update& update = held_.begin()->second;
+      LH_CHECK(now > update.iteration);
+      add(update, sum);
+      ++applied.updates;
+      applied.delays += now - update.iteration;
+      held_.erase(held_.begin());
+    }
+    std::transform(sum.begin(), sum.end(), x.begin(), [](double value) { return float(value); });
+    applied_ += applied.updates;
+    forget_past(now);
+    return applied;
+  }
+
+  void add(const Update& update, std::span<double> sum) const {
+    const std::vector<float>& u = *update.values;
+    if (u.empty()) return;  // a phantom
+    LH_CHECK(u.size() == sum.size());
+    const double weight = scale_ * update.weight;
+    if (compensation_ == 0) {
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * double(u[i]);
+      return;
+    }
+    const std::vector<float>& x_t = *past_.at(update.iteration);
+    const double strength = compensation_ / update.rate;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      const double v = double(u[i]);
+      sum[i] += weight * (v - strength * v * v * (sum[i] - double(x_t[i])));
+    }
+  }
+
+  // The x_t that no held update was computed at any more. That of `now` is still to come.
+  void forget_past(Round now) {
+    std::erase_if(past_, [&](const auto& one) {
+      return one.first < now && std::none_of(held_.begin(), held_.end(), [&](const auto& held) {
+               return std::get<1>(held.first) == one.first;
+             });
+    });
+  }
 
   const double scale_, compensation_;
   std::map<Key, Update> held_;

@@ -69,15 +69,14 @@ Status Receiver::take(Rank from, const Blocks& blocks, const Payload& body, Time
   for (const std::uint32_t size : blocks.sizes) good &= size > 0, bytes += size;
   if (!good || bytes != body.size() || body.is_phantom() != phantom_)
     return malformed("blocks without the bytes they should have");
-  const auto found = stream(from, blocks.stream);
-  if (!found) return found.error();
+  LH_LET(found, stream(from, blocks.stream));
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < blocks.numbers.size(); ++i) {
-    LH_TRY(take_block(peers_[from], **found, blocks.push, blocks.numbers[i],
+    LH_TRY(take_block(peers_[from], *found, blocks.push, blocks.numbers[i],
                       body.slice(at, blocks.sizes[i])));
     at += blocks.sizes[i];
   }
-  return hand_on_ready(from, **found, now);
+  return hand_on_ready(from, *found, now);
 }
 
 Status Receiver::take_block(Peer& peer, Stream& stream, std::uint64_t push, std::uint32_t number,
@@ -116,9 +115,8 @@ void Receiver::take_late(Peer& peer, Stream& stream, std::uint64_t push, std::ui
 }
 
 Status Receiver::take(Rank from, const Expired& expired) {
-  const auto found = stream(from, expired.stream);
-  if (!found) return found.error();
-  Stream& stream = **found;
+  LH_LET(found, stream(from, expired.stream));
+  Stream& stream = *found;
   if (const auto open = stream.open.find(expired.push);
       open != stream.open.end() && open->second.end) {
     if (!is_subset(expired.blocks, open->second.end->offered))
@@ -161,9 +159,8 @@ Status Receiver::check(Rank from, const End& end) const {
 
 Status Receiver::take(Rank from, const End& end, Time now) {
   LH_TRY(check(from, end));
-  const auto found = stream(from, end.stream);
-  if (!found) return found.error();
-  Stream& stream = **found;
+  LH_LET(found, stream(from, end.stream));
+  Stream& stream = *found;
   Peer& peer = peers_[from];
   give_up(peer, stream, end.oldest);
   const bool is_open = stream.open.contains(end.push);
@@ -238,8 +235,7 @@ Status Receiver::hand_on(Rank from, Stream& stream, std::uint64_t push) {
 
   Told told{end.ranges, end.offered, empty_bitmap(end.blocks), {.round = end.key.vector.round}};
   told.account.offered = count(end.offered);
-  auto numbers = assemble(open, cut_of(end.ranges), told);
-  if (!numbers) return numbers.error();
+  LH_LET(numbers, assemble(open, cut_of(end.ranges), told));
   if (config_.returns()) {
     receipts.push_back({from, Receipt{end.stream, push, empty_bitmap(end.blocks)}});
     for (const auto& [number, bytes] : open.blocks)
@@ -253,9 +249,9 @@ Status Receiver::hand_on(Rank from, Stream& stream, std::uint64_t push) {
     ++told.account.expired;
   }
   stream.told[push] = std::move(told);
-  add_carried(peer, stream, push, end, *numbers);
+  add_carried(peer, stream, push, end, numbers);
   for (std::size_t i = 0; i < end.ranges.size(); ++i)
-    arrivals.push_back({from, end.key, end.ranges[i], std::move((*numbers)[i]), end.weight});
+    arrivals.push_back({from, end.key, end.ranges[i], std::move(numbers[i]), end.weight});
   close_accounts(stream, push);
   return Ok{};
 }
