@@ -9,7 +9,7 @@ find_package(Clp REQUIRED)     # cmake/FindClp.cmake
 find_package(Cbc REQUIRED)     # cmake/FindCbc.cmake; seen by longhaul/flow alone
 find_package(OpenSSL 3.0 REQUIRED)  # seen by longhaul/secure alone
 find_package(SQLite3 REQUIRED)  # seen by longhaul/store alone
-find_package(Boost REQUIRED)  # headers alone, seen by longhaul/run/tensorboard_file.cpp alone
+find_package(Boost REQUIRED)  # headers alone, seen by longhaul/run/run_log.cpp alone
 find_package(Eigen3 REQUIRED)  # headers alone, seen by longhaul/sync/grouping alone
 find_path(asio_INCLUDE_DIR asio.hpp REQUIRED)  # headers alone, seen by longhaul/net/tcp.cpp alone
 mark_as_advanced(asio_INCLUDE_DIR)

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "longhaul/doctor/channel.h"
-#include "longhaul/doctor/datagrams.h"
 
 namespace longhaul::doctor {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "longhaul/base/check.h"
-#include "longhaul/learn/data/idx.h"
+#include "longhaul/learn/data/images.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace longhaul::learn;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "longhaul/base/check.h"
-#include "longhaul/lab/acknowledgement.h"
+#include "longhaul/lab/router.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using longhaul::lab::is_bare_acknowledgement;

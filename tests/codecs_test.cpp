@@ -1,9 +1,8 @@
 // Codecs with all that they can be combined with: what sends a part of a vector best effort, and
 // every overlay, in both hosts.
-#include <gtest/gtest.h>
-
 #include <set>
 
+#include "tests/job_checks.h"
 #include "tests/over_sockets.h"
 #include "tests/side_by_side.h"
 
@@ -43,10 +42,7 @@ TEST(DgtCombinations, RunOrAreRefusedWithAReason) {
           if (legal % kStride != 0) continue;  // under a sanitizer a share of them
           JobSpec spec{.parts = parts, .workers = 3, .rounds = 3};
           Job job(spec);
-          const Status status = job.run();
-          ASSERT_TRUE(status) << status.error().what;
-          EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-          EXPECT_TRUE(job.all_equal());
+          expect_ends_alike(job);
         }
   EXPECT_GE(strategies.size(), 7u);
   EXPECT_GE(codecs.size(), 3u);
@@ -55,8 +51,7 @@ TEST(DgtCombinations, RunOrAreRefusedWithAReason) {
 }
 
 struct CodecsNightly : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, CodecsNightly, ::testing::ValuesIn(overlay_variants()),
-                         [](const auto& one) { return one.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Overlay, CodecsNightly, ::testing::ValuesIn(overlay_variants()), kByName);
 
 // Every codec with every overlay that allows it: the simulator's bits over sockets.
 TEST_P(CodecsNightly, GiveTheBitsOfTheSimulator) {

@@ -1,26 +1,20 @@
 // What every strategy, overlay, transfer, codec and outer optimiser must do, over the registries: a
 // part added there is tested here before its author has written a test. The other files of this
 // folder do likewise for resuming, losses, hostile messages, costs and peeking.
-#include <gtest/gtest.h>
-
 #include <array>
 #include <set>
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/sync/registry.h"
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
 
 // One test an overlay and setting of it; in it, all other parts.
 struct Conformance : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-
-std::string name_of(const ::testing::TestParamInfo<Variant<OverlayEntry>>& info) {
-  return info.param.name();
-}
-INSTANTIATE_TEST_SUITE_P(Overlay, Conformance, ::testing::ValuesIn(tried_overlays()), name_of);
+INSTANTIATE_TEST_SUITE_P(Overlay, Conformance, ::testing::ValuesIn(tried_overlays()), kByName);
 
 JobSpec spec_of(const Combination& parts, std::uint32_t workers) {
   JobSpec spec{.parts = parts, .workers = workers, .rounds = 8};
@@ -29,12 +23,8 @@ JobSpec spec_of(const Combination& parts, std::uint32_t workers) {
 }
 
 void expect_done(Job& job) {
-  const Status status = job.run();
-  ASSERT_TRUE(status) << status.error().what;
-  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-  EXPECT_TRUE(job.all_equal());
+  expect_ends_alike(job);
   for (Rank rank = 0; rank < job.world().size(); ++rank) {
-    EXPECT_TRUE(job.world().node(rank).finished());
     EXPECT_EQ(job.world().node(rank).dropped(), 0u);
     EXPECT_EQ(job.world().node(rank).waiting_for(), "");
   }
@@ -118,13 +108,10 @@ TEST_P(Conformance, MessagesAndStateAreBounded) {
       spec.rounds = 3;
       Job job(spec);
       std::size_t most = 0;
-      for (bool more = true; more;) {
-        const Result<bool> step = job.world().step();
-        ASSERT_TRUE(step) << step.error().what;
-        more = *step;
+      while (job.step())
         if (job.world().counters().events % 97 == 0)
           most = std::max(most, job.largest_node_state());
-      }
+      expect_ended_alike(job);
       EXPECT_LE(job.witness().largest_body(), spec.chunk_bytes + 1);  // sparse: its form
       const std::size_t vector = spec.size * sizeof(float);
       // A server may keep what each worker gave it last, in fp64; lag's, where that was, too,
@@ -140,19 +127,16 @@ TEST_P(Conformance, MessagesAndStateAreBounded) {
 
 // What an entry calls small is what it runs with here; a variant's own settings win.
 TEST(SmallSettings, OfAStrategyAreUsed) {
-  const auto syncs = sync_variants();
-  const auto fedavg =
-      std::find_if(syncs.begin(), syncs.end(), [](const auto& v) { return v.name() == "fedavg"; });
-  ASSERT_NE(fedavg, syncs.end());
+  const Variant<SyncEntry> fedavg = variant_named(sync_variants(), "fedavg");
   auto hash_with = [&](const SyncEntry& entry, std::vector<Setting> settings) {
     Variant<SyncEntry> sync{&entry, std::move(settings)};
     Job job(spec_of(plain(sync, overlay_variants().at(0)), 3));
     expect_done(job);
     return job.witness().hash();
   };
-  SyncEntry small = *fedavg->entry;
+  SyncEntry small = *fedavg.entry;
   small.small = {{"fraction", {0.4}}};
-  const std::uint64_t all = hash_with(*fedavg->entry, {});
+  const std::uint64_t all = hash_with(*fedavg.entry, {});
   EXPECT_NE(hash_with(small, {}), all);
   EXPECT_EQ(hash_with(small, {{"fraction", {1.0}}}), all);
 }

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "longhaul/base/testing/effort.h"
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -31,45 +31,27 @@ struct Parts {
   std::vector<Setting> settings = {};  // of [sync]
 };
 
-template <class T>
-T named(const std::vector<T>& variants, const std::string& name) {
-  for (const T& v : variants)
-    if (v.name() == name) return v;
-  ADD_FAILURE() << "no part is called " << name;
-  return variants.front();
-}
-
 JobSpec spec_of(const Scenario& s, const Parts& parts, bool server_apart, Round rounds) {
-  JobSpec spec{
-      .parts = plain(named(sync_variants(), parts.sync), named(overlay_variants(), parts.overlay)),
-      .workers = s.n,
-      .server_apart = server_apart,
-      .size = s.d,
-      .buffers = 0,
-      .chunk_bytes = s.chunk,
-      .rounds = rounds,
-      .steps = parts.steps,
-      .phantom = true};
-  spec.parts.codec = named(codec_variants(), parts.codec);
+  JobSpec spec{.parts = plain(variant_named(sync_variants(), parts.sync),
+                              variant_named(overlay_variants(), parts.overlay)),
+               .workers = s.n,
+               .server_apart = server_apart,
+               .size = s.d,
+               .buffers = 0,
+               .chunk_bytes = s.chunk,
+               .rounds = rounds,
+               .steps = parts.steps,
+               .phantom = true};
+  spec.parts.codec = variant_named(codec_variants(), parts.codec);
   for (const Setting& setting : parts.settings) spec.parts.sync.settings.push_back(setting);
-  Tables tables;
-  for (std::uint32_t site = 0; site < s.n + server_apart; ++site) {
-    tables.network.sites.push_back(
-        {flow::bytes_per_second(s.mbps), flow::bytes_per_second(s.mbps), {}, 0ms});
-    tables.network.site_of.push_back(site);
-    tables.speeds.push_back(
-        {Time(std::int64_t(s.step * 1e9)), sim::JitteredSteps::Jitter::none, 0});
-  }
-  tables.network.link = {{}, Time(std::int64_t(s.L * 1e9))};
-  spec.tables = tables;
+  spec.tables = equal_tables(s.n + server_apart, s.mbps, from_seconds(s.L), from_seconds(s.step));
   spec.one_site_each = true;
   return spec;
 }
 
 double time_of(const JobSpec& spec) {
   Job job(spec);
-  const Status status = job.run();
-  EXPECT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(runs(job));
   return seconds(job.world().now());
 }
 

@@ -4,11 +4,8 @@
 #include <map>
 #include <set>
 
-#include <gtest/gtest.h>
-
-#include "longhaul/sync/esync.h"
-#include "longhaul/sync/fedavg.h"
-#include "tests/job_builder.h"
+#include "longhaul/sync/testing/test_job.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -18,14 +15,10 @@ using SettingList = std::vector<Setting>;
 
 // Each step moves one parameter, that of its rank, by 1, and is of one sample. So the model says of
 // each worker how many of its steps are in it.
-class CountingLearner final : public Learner {
+class CountingLearner final : public WrappedLearner {
  public:
   CountingLearner(std::unique_ptr<Learner> inner, Rank rank)
-      : inner_(std::move(inner)), rank_(rank) {}
-  std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
-  std::span<float> params() override { return inner_->params(); }
-  std::span<float> grads() override { return inner_->grads(); }
-  void state(Archive& ar) override { inner_->state(ar); }
+      : WrappedLearner(std::move(inner)), rank_(rank) {}
   Result<StepResult> step(const Work& work) override {
     StepResult result{.loss = 1, .shard_size = 1};
     if (std::holds_alternative<LocalStep>(work) || std::holds_alternative<ProximalStep>(work)) {
@@ -39,7 +32,6 @@ class CountingLearner final : public Learner {
   }
 
  private:
-  const std::unique_ptr<Learner> inner_;
   const Rank rank_;
 };
 
@@ -124,41 +116,27 @@ JobSpec late_spec(const LateJob& like) {
   return spec;
 }
 
-// What nodes record of themselves.
-class DeadlineRecords final : public sim::Watcher {
- public:
-  void acted(Time at, Rank rank, const Action& action) override {
-    const auto* record = std::get_if<Record>(&action);
-    if (!record) return;
-    if (record->name == "samples_used" && Rank(record->value) != rank) return;
-    values[record->name][rank][record->round] += record->value;
-    times[record->name][rank].push_back(at);
-  }
-  double sum(const std::string& name, Rank rank) {
-    double sum = 0;
-    for (const auto& [round, value] : values[name][rank]) sum += value;
-    return sum;
-  }
-  // Between two records of a worker that follow each other.
-  double longest_s(const std::string& name, Rank rank) {
-    Time longest{0};
-    const auto& at = times[name][rank];
-    for (std::size_t i = 1; i < at.size(); ++i) longest = std::max(longest, at[i] - at[i - 1]);
-    return seconds(longest);
-  }
-  std::map<std::string, std::map<Rank, std::map<Round, double>>> values;
-  std::map<std::string, std::map<Rank, std::vector<Time>>> times;
-};
-
 struct LateRun {
   explicit LateRun(const JobSpec& spec) : job(spec), start(job.params(0)) {
+    recorded.leaves_out = [](Rank rank, const Record& record) {
+      return record.name == "samples_used" && Rank(record.value) != rank;
+    };
     job.world().watch(recorded);
     status = job.run();
     took_s = seconds(job.world().now());
   }
   Job job;
   const std::vector<float> start;
-  DeadlineRecords recorded;
+  Records recorded;
+  // From one update of a worker to its next.
+  double longest_s(Rank rank) {
+    Time longest{0}, last{0};
+    for (const auto& [round, at] : recorded.times["samples_given"][rank]) {
+      if (last > Time{0}) longest = std::max(longest, at - last);
+      last = at;
+    }
+    return seconds(longest);
+  }
   Status status = Ok{};
   double took_s = 0;
 };
@@ -204,8 +182,8 @@ TEST_P(Deadline, ALateWorkerHoldsNobodyUpForLonger) {
   ASSERT_TRUE(waits.status) << waits.status.error().what;
   ASSERT_TRUE(goes_on.status) << goes_on.status.error().what;
   EXPECT_TRUE(waits.job.all_equal() && goes_on.job.all_equal());
-  EXPECT_GE(waits.recorded.longest_s("samples_given", 0), 1.5);
-  EXPECT_LE(goes_on.recorded.longest_s("samples_given", 0), GetParam().longest_s);
+  EXPECT_GE(waits.longest_s(0), 1.5);
+  EXPECT_LE(goes_on.longest_s(0), GetParam().longest_s);
   EXPECT_LE(goes_on.took_s, 0.5 * waits.took_s);
   for (const Rank rank : {0u, 1u, 2u})
     EXPECT_EQ(goes_on.recorded.values["samples_used"][rank].size(), kLateRounds) << rank;
@@ -249,7 +227,7 @@ TEST_P(Deadline, HoldsOverOtherOverlays) {
     LateRun ran(spec({.overlay = overlay, .rounds = kGate ? 20u : 40u}));
     ASSERT_TRUE(ran.status) << ran.status.error().what;
     EXPECT_TRUE(ran.job.all_equal());
-    EXPECT_LE(ran.recorded.longest_s("samples_given", 0), GetParam().longest_s);
+    EXPECT_LE(ran.longest_s(0), GetParam().longest_s);
     expect_conserved(ran, 4, open());
   }
 }
@@ -301,7 +279,7 @@ TEST_P(Deadline, TheOthersGoOnWhenALateWorkerIsLost) {
   const std::uint64_t events = events_of(like);
   for (std::uint64_t at = events / 3; at < events; at += kGate ? events / 2 : 7 * kStride) {
     JobSpec lost = like;
-    lost.faults = {{.kind = sim::Fault::Kind::crash, .rank = 3, .at_event = at}};
+    lost.faults = {crash(3, at)};
     LateRun ran(lost);
     ASSERT_TRUE(ran.status) << at << ": " << ran.status.error().what;
     ASSERT_TRUE(ran.job.all_equal()) << at;
@@ -318,7 +296,7 @@ TEST_P(Deadline, TheLateOneMayBeTheFirst) {
   expect_conserved(ran, 4, open());
   const std::uint64_t events = ran.job.world().counters().events;
   for (std::uint64_t at = events / 3; at < events; at += kGate ? events / 2 : 23 * kStride) {
-    like.faults = {{.kind = sim::Fault::Kind::crash, .rank = 0, .at_event = at}};
+    like.faults = {crash(0, at)};
     LateRun lost(like);
     ASSERT_TRUE(lost.status) << at << ": " << lost.status.error().what;
     ASSERT_TRUE(lost.job.all_equal()) << at;
@@ -333,25 +311,14 @@ TEST_P(Deadline, ANodeMayReturnWhileTheSenderOfTheModelIsLate) {
   const std::uint64_t events = events_of(like);
   int returned = 0;
   for (std::uint64_t at = events / 4; at < events; at += kGate ? events / 2 : 31 * kStride) {
-    like.faults = {{.kind = sim::Fault::Kind::crash, .rank = 2, .at_event = at}};
+    like.faults = {crash(2, at)};
     Job job(like);
-    const auto is_lost = [&] {
-      return job.world().figures(2).crashed && !job.world().node(0).view().has(2) &&
-             !job.world().node(1).view().has(2) && !job.world().node(3).view().has(2);
-    };
     bool more = true;
-    while (more && !is_lost()) {
-      const Result<bool> step = job.world().step();
-      ASSERT_TRUE(step) << step.error().what;
-      more = *step;
-    }
+    while (more && !job.declared_lost(2)) more = job.step();
     if (more) job.restart(2);
     returned += more;
-    ASSERT_TRUE(job.run()) << at;
-    ASSERT_TRUE(job.all_equal()) << at;
-    ASSERT_TRUE(job.bad_messages.empty()) << at << ": " << job.bad_messages.front();
-    for (Rank rank = 0; more && rank < 4; ++rank)
-      ASSERT_EQ(job.world().node(rank).strategy().rounds_done(), like.rounds) << at;
+    SCOPED_TRACE(at);
+    expect_ends_alike(job);
   }
   EXPECT_GT(returned, 0);
 }
@@ -397,22 +364,26 @@ TEST(DeadlineMedian, AGroupThatIsSlowForGoodIsNotWaitedFor) {
 }
 
 TEST(DeadlineSettings, ThoseThatNoRoundCanMeetAreRefused) {
-  Place place;
-  place.members = std::make_shared<const Members>(Members{{"oregon"}, {"tokyo"}, {"paris"}});
-  const Status few = sync::FedAvg::check({.fraction = 0.67, .min_clients = 3}, place);
-  ASSERT_FALSE(few);
-  EXPECT_EQ(few.error().what, "[sync] min_clients = 3, but 2 workers compute in a round: lower it");
-  EXPECT_TRUE(sync::FedAvg::check({.min_clients = 3}, place));
-  const Status short_one = sync::ESync::check({.round_deadline = 0.5}, place);
-  ASSERT_FALSE(short_one);
-  EXPECT_NE(short_one.error().what.find("round_deadline: expected 0, or 1"), std::string::npos);
-  EXPECT_TRUE(sync::ESync::check({.round_deadline = 1}, place));
+  const Members three{{"oregon"}, {"tokyo"}, {"paris"}};
+  for (const double fraction : {0.67, 1.0}) {
+    const Status status = sync::testing::status_of(
+        "fedavg", {real_setting("fraction", fraction), whole_setting("min_clients", 3)}, three);
+    ASSERT_EQ(bool(status), fraction == 1);
+    if (!status) EXPECT_NE(status.error().what.find("min_clients"), std::string::npos);
+  }
+  for (const double medians : {0.5, 1.0}) {
+    const Status status =
+        sync::testing::status_of("esync", {real_setting("round_deadline", medians)}, three);
+    ASSERT_EQ(bool(status), medians == 1);
+    if (!status) EXPECT_NE(status.error().what.find("round_deadline"), std::string::npos);
+  }
 }
 
 // Means that depend on who was in time have the bits of a schedule.
 TEST(DeadlineSettings, WithATimeoutBitsDependOnTime) {
   const auto bits = [](SettingList settings) {
-    return entry_with(sync::FedAvg::entry(), {"sync", "", 0, std::move(settings)}).traits.bits;
+    return entry_with(sync::testing::strategy_named("fedavg"), {"sync", "", 0, std::move(settings)})
+        .traits.bits;
   };
   EXPECT_EQ(bits({}), Bits::rank);
   EXPECT_EQ(bits({real_setting("round_timeout_s", 30)}), Bits::schedule);

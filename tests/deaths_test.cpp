@@ -6,16 +6,14 @@
 // less time than it takes to notice, for more, and for ever.
 //
 // A share of the moments here, all of them with LONGHAUL_ALL=1: the parts deaths of `make nightly`.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <set>
 
-#include "longhaul/codec/registry.h"
+#include <gtest/gtest.h>
+
 #include "longhaul/core/testing/quadratic.h"
 #include "longhaul/flow/wan.h"
-#include "longhaul/transfer/registry.h"
 #include "tests/job_builder.h"
 
 namespace longhaul::conformance {
@@ -34,28 +32,11 @@ bool tries_all() {
 }
 
 std::unique_ptr<Overlay> overlay_by(const Variant<OverlayEntry>& variant, const Place& place) {
-  const auto settings = [](std::string table, std::string_view kind, std::vector<Setting> more) {
-    more.push_back({"kind", {std::string(kind)}});
-    return Settings{std::move(table), "test.toml", 0, std::move(more)};
-  };
-  OverlayParts parts;
-  auto transfer = transfer::registry()[0].make(settings("transfer", "reliable", {}), place);
-  LH_CHECK(transfer);
-  parts.transfer = *std::move(transfer);
-  parts.make_codec = [place, settings](bool feedback) {
-    auto codec = codec::make_codec(settings("codec", "fp32", {}), place, feedback);
-    LH_CHECK(codec);
-    return *std::move(codec);
-  };
   auto wan = std::make_shared<flow::Wan>();
   for (const Member& member : *place.members)
     wan->sites.push_back({.name = member.site, .up = 1e6, .down = 1e6, .lan = {}});
   wan->usual = {.rate = 1e6, .delay_s = 0.01};
-  parts.network = wan;
-  auto made = variant.entry->make(settings("overlay", variant.entry->name, variant.settings),
-                                  std::move(parts), place);
-  LH_CHECK(made);
-  return *std::move(made);
+  return plain_overlay(variant.entry->name, variant.settings, place, wan);
 }
 
 // Gives 2^rank to a few means, one after the other, and ends. No steps, no model.
@@ -214,9 +195,7 @@ void tell(const DeathCase& one, const RunWithDeaths& run, std::size_t dead, Deat
                 << wrong;
 }
 
-Fault death(Rank rank, std::uint64_t event) {
-  return {.kind = Fault::Kind::crash, .rank = rank, .at_event = event};
-}
+Fault death(Rank rank, std::uint64_t event) { return crash(rank, event); }
 
 // Every death of one, and of two with it; of each kind one in `stride`. What is tried at another
 // stride is a part of what is tried at 1.

@@ -34,8 +34,10 @@ class InferTimes final : public sim::ComputeTime {
   }
 };
 
+using Clusters = std::map<std::pair<Rank, std::uint64_t>, std::uint64_t>;  // objects of each
+
 struct Asked {
-  std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> clusters;  // objects of each
+  Clusters clusters;
   std::map<std::pair<Rank, std::uint64_t>, std::vector<Interval>> intervals;
   int caught_up = 0;
   std::optional<Answer> last;
@@ -106,6 +108,9 @@ class Sites {
     return next_++;
   }
   const Asked& answer(std::uint64_t number) { return asked_[number]; }
+  void crash(Rank rank, Time at) {
+    world_->inject({.kind = sim::Fault::Kind::crash, .rank = rank, .at = at});
+  }
   void run(Time until) {
     const auto ended = world_->run(until);
     EXPECT_TRUE(ended) << ended.error().what;
@@ -189,9 +194,8 @@ class Sites {
 };
 
 // The clusters that a site's index would confirm, by the labels of its representatives.
-std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> expected(const Sites& sites, Rank rank,
-                                                                 std::uint32_t cls) {
-  std::map<std::pair<Rank, std::uint64_t>, std::uint64_t> found;
+Clusters expected(const Sites& sites, Rank rank, std::uint32_t cls) {
+  Clusters found;
   const Index& index = sites.node(rank).index();
   const Tracks tracks(kSeed, rank);
   for (const auto& one : index.candidates(cls, {0, 1'000'000'000'000}))
@@ -205,6 +209,25 @@ auto expected_of_all(const Sites& sites, std::uint32_t count, std::uint32_t cls)
   return all;
 }
 
+// It has ended, no site is missing, and all that is there was found.
+void expect_whole(Sites& sites, std::uint64_t asked, std::uint32_t count, std::uint32_t cls) {
+  const Asked& answer = sites.answer(asked);
+  ASSERT_TRUE(answer.last);
+  EXPECT_TRUE(answer.last->missing.empty());
+  EXPECT_EQ(answer.clusters, expected_of_all(sites, count, cls));
+}
+
+// One of three sites is missing, and all that is at the others was found.
+void expect_without(Sites& sites, std::uint64_t asked, Rank missing) {
+  const Asked& answer = sites.answer(asked);
+  ASSERT_TRUE(answer.last);
+  ASSERT_EQ(answer.last->missing.size(), 1u);
+  EXPECT_EQ(answer.last->missing[0].site, missing);
+  for (Rank rank = 0; rank < 3; ++rank)
+    for (const auto& [cluster, count] : rank != missing ? expected(sites, rank, 0) : Clusters{})
+      EXPECT_TRUE(answer.clusters.contains(cluster));
+}
+
 // Invariant 8: the union of what each site alone answers, wherever the accurate model runs.
 TEST(FocusQueries, TheAnswerIsTheUnionOverSites) {
   for (const std::string place : {"site", "querier", "hub"}) {
@@ -215,10 +238,8 @@ TEST(FocusQueries, TheAnswerIsTheUnionOverSites) {
     sites.stream(1, 240);
     const auto asked = sites.ask(1, 10s, {.cls = 0});
     sites.run(60s);
-    ASSERT_TRUE(sites.answer(asked).last);
+    expect_whole(sites, asked, 3, 0);
     EXPECT_EQ(sites.answer(asked).last->kind, Answer::Kind::ended);
-    EXPECT_TRUE(sites.answer(asked).last->missing.empty());
-    EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
     EXPECT_FALSE(sites.answer(asked).clusters.empty());
     const std::uint64_t here = sites.node(1).counters().accurate;
     EXPECT_EQ(here == sites.answer(asked).checked(), place == "querier");
@@ -288,12 +309,7 @@ TEST(FocusQueries, TheAnswerIsTheUnionWhateverComesTwiceOrLate) {
     sites.run(90s);
     EXPECT_GT(hostile->abused(), 20u);
     const std::uint32_t classes[] = {0, 1, 0, 2, 0, 1, 3};
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      const Asked& answer = sites.answer(asked[i]);
-      ASSERT_TRUE(answer.last);
-      EXPECT_TRUE(answer.last->missing.empty());
-      EXPECT_EQ(answer.clusters, expected_of_all(sites, 3, classes[i]));
-    }
+    for (std::size_t i = 0; i < asked.size(); ++i) expect_whole(sites, asked[i], 3, classes[i]);
   }
 }
 
@@ -310,10 +326,8 @@ TEST(FocusQueries, ABatchThatTakesLongIsNoSilence) {
     sites.stream(1, 120);
     const auto asked = sites.ask(1, 10s, {.cls = 0});
     sites.run(60s);
-    ASSERT_TRUE(sites.answer(asked).last);
+    expect_whole(sites, asked, 3, 0);
     EXPECT_GT(sites.answer(asked).checked(), 32u);
-    EXPECT_TRUE(sites.answer(asked).last->missing.empty());
-    EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
     const std::uint64_t here = sites.node(1).counters().accurate;  // nobody was given up
     EXPECT_EQ(here == sites.answer(asked).checked(), place == "querier");
   }
@@ -356,7 +370,7 @@ TEST(FocusQueries, WhoFollowsIsToldOfALostSiteAndOfTheEnd) {
   sites.run(8s);
   EXPECT_EQ(sites.answer(asked).caught_up, 1);
   EXPECT_TRUE(sites.answer(asked).last->missing.empty());
-  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = 9s});
+  sites.crash(2, 9s);
   sites.run(15s);
   EXPECT_EQ(sites.answer(asked).caught_up, 2);
   ASSERT_EQ(sites.answer(asked).last->missing.size(), 1u);
@@ -364,10 +378,7 @@ TEST(FocusQueries, WhoFollowsIsToldOfALostSiteAndOfTheEnd) {
   const auto late = sites.ask(1, 31s, {.cls = 0, .follow = true});  // when they are about to end
   sites.run(60s);
   EXPECT_EQ(sites.answer(asked).last->kind, Answer::Kind::ended);
-  auto others = expected(sites, 0, 0);
-  others.merge(expected(sites, 1, 0));
-  for (const auto& [cluster, count] : others)
-    EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
+  expect_without(sites, asked, 2);
   EXPECT_EQ(sites.node(0).waiting_for(), "");
   EXPECT_FALSE(sites.answer(late).last);  // nobody is there to be asked
 }
@@ -376,18 +387,12 @@ TEST(FocusLosses, ALostSiteIsNamedAndTheOthersAnswer) {
   for (const Time crash : {Time(5s), Time(10s + 10ms)}) {  // before the query, and during it
     Sites sites(3);
     sites.stream(1, 240);
-    sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = crash});
+    sites.crash(2, crash);
     const auto known = sites.ask(0, 4s, {.cls = 1}), asked = sites.ask(0, 10s, {.cls = 0});
     sites.run(60s);
-    ASSERT_TRUE(sites.answer(asked).last);
-    ASSERT_EQ(sites.answer(asked).last->missing.size(), 1u);
-    EXPECT_EQ(sites.answer(asked).last->missing[0].site, 2u);
+    expect_without(sites, asked, 2);
     for (const SiteEnd& end : sites.answer(known).last->ends)
       EXPECT_TRUE(end.site != 2 || sites.answer(asked).last->missing[0].asof == end.asof);
-    auto others = expected(sites, 0, 0);
-    others.merge(expected(sites, 1, 0));
-    for (const auto& [cluster, count] : others)
-      EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
   }
 }
 
@@ -397,14 +402,9 @@ TEST(FocusLosses, WhatALostVerifierOwesIsCheckedByTheSiteItself) {
   Sites sites(3, config);
   sites.stream(1, 240);
   const auto asked = sites.ask(1, 10s, {.cls = 0});
-  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 0, .at = 10s + 20ms});
+  sites.crash(0, 10s + 20ms);
   sites.run(60s);
-  ASSERT_TRUE(sites.answer(asked).last);
-  EXPECT_EQ(sites.answer(asked).last->missing.size(), 1u);
-  auto others = expected(sites, 1, 0);
-  others.merge(expected(sites, 2, 0));
-  for (const auto& [cluster, count] : others)
-    EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
+  expect_without(sites, asked, 0);
   EXPECT_GT(sites.node(1).counters().accurate + sites.node(2).counters().accurate, 0u);
 }
 
@@ -419,14 +419,8 @@ TEST(FocusLosses, ASilentVerifierIsGivenUp) {
       {.kind = sim::Fault::Kind::pause, .rank = 0, .at = 10s + 20ms, .until = 11900ms});
   const auto asked = sites.ask(1, 10s, {.cls = 0});
   sites.run(15s);
-  ASSERT_TRUE(sites.answer(asked).last);
+  expect_without(sites, asked, 0);
   EXPECT_LT(sites.answer(asked).ended, 11800ms);  // a second of silence, and the checks
-  ASSERT_EQ(sites.answer(asked).last->missing.size(), 1u);
-  EXPECT_EQ(sites.answer(asked).last->missing[0].site, 0u);
-  auto others = expected(sites, 1, 0);
-  others.merge(expected(sites, 2, 0));
-  for (const auto& [cluster, count] : others)
-    EXPECT_TRUE(sites.answer(asked).clusters.contains(cluster));
   const auto checked_here = [&] {
     return sites.node(1).counters().accurate + sites.node(2).counters().accurate;
   };
@@ -434,9 +428,7 @@ TEST(FocusLosses, ASilentVerifierIsGivenUp) {
   EXPECT_GT(before, 0u);
   const auto again = sites.ask(1, 20s, {.cls = 1});
   sites.run(60s);
-  ASSERT_TRUE(sites.answer(again).last);
-  EXPECT_TRUE(sites.answer(again).last->missing.empty());
-  EXPECT_EQ(sites.answer(again).clusters, expected_of_all(sites, 3, 1));
+  expect_whole(sites, again, 3, 1);
   EXPECT_EQ(checked_here(), before);  // the hub has
   EXPECT_TRUE(sites.bad().empty()) << sites.bad();
 }
@@ -469,7 +461,7 @@ TEST(FocusLosses, ACrashedSiteComesBackWithWhatItHadAcknowledged) {
   sites.stream(1, 240);
   sites.run(2s + 500us);
   const std::uint64_t acknowledged = sites.node(2).acknowledged();
-  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = sites.world().now()});
+  sites.crash(2, sites.world().now());
   sites.run(15s);
   sites.restart(2);
   EXPECT_EQ(sites.node(2).index().asof(), acknowledged);
@@ -480,10 +472,8 @@ TEST(FocusLosses, ACrashedSiteComesBackWithWhatItHadAcknowledged) {
     sites.world().give(2, 31s, Arrived{{tracks.item(seq, kRate)}});
   const auto asked = sites.ask(0, 40s, {.cls = 0});
   sites.run(80s);
-  ASSERT_TRUE(sites.answer(asked).last);
-  EXPECT_TRUE(sites.answer(asked).last->missing.empty());
   EXPECT_EQ(sites.node(2).index().objects(), 240u);
-  EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
+  expect_whole(sites, asked, 3, 0);
 }
 
 TEST(FocusDrift, ParametersAreChosenAgainAndClustersOfBeforeAreFoundToo) {
@@ -497,19 +487,17 @@ TEST(FocusDrift, ParametersAreChosenAgainAndClustersOfBeforeAreFoundToo) {
   const Index& index = sites.node(1).index();
   EXPECT_GT(sites.node(1).samples(), 0u);
   EXPECT_GT(index.generations(), 1u);
-  ASSERT_TRUE(sites.answer(asked).last);
-  EXPECT_EQ(sites.answer(asked).clusters, expected_of_all(sites, 3, 0));
+  expect_whole(sites, asked, 3, 0);
   const std::size_t generations = index.generations(), clusters = index.clusters();
-  sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 1, .at = sites.world().now()});
+  sites.crash(1, sites.world().now());
   sites.run(60s);
   sites.restart(1);
   EXPECT_EQ(sites.node(1).index().generations(), generations);
   EXPECT_EQ(sites.node(1).index().clusters(), clusters);
 }
 
-GivenModel exact_model() {
-  GivenModel model;
-  model.file = "noise = 0";
+GivenModel exact_model(const std::string& file = "noise = 0") {
+  GivenModel model{.file = file};
   return model;
 }
 
@@ -559,9 +547,7 @@ TEST(FocusModels, SitesAnswerAndIndexWhileAModelIsTried) {
   ASSERT_TRUE(sites.answer(asked).last);
   EXPECT_TRUE(sites.answer(asked).last->missing.empty());
   EXPECT_GT(sites.node(1).index().objects(), 100u);
-  GivenModel slow = exact_model();
-  slow.file = "noise = 1";
-  const auto refused = sites.give(0, 40s, slow);
+  const auto refused = sites.give(0, 40s, exact_model("noise = 1"));
   sites.run(60s);
   ASSERT_TRUE(sites.answer(given).last);
   EXPECT_EQ(sites.answer(given).last->kind, Answer::Kind::given);
@@ -577,10 +563,9 @@ TEST(FocusModels, ASiteThatComesBackAsksForTheNewest) {
     SCOPED_TRACE(seconds(crash));
     Sites sites(3, Sites::small(), /*tears=*/true);
     sites.stream(1, 480);
-    sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = crash});
-    GivenModel model = exact_model();
-    model.file += std::string(Models::kPart, ' ');
-    const auto given = sites.give(0, 5s, model);
+    sites.crash(2, crash);
+    const auto given =
+        sites.give(0, 5s, exact_model("noise = 0" + std::string(Models::kPart, ' ')));
     sites.run(20s);
     ASSERT_TRUE(sites.answer(given).last);
     ASSERT_EQ(sites.answer(given).last->missing.size(), 1u);
@@ -590,7 +575,7 @@ TEST(FocusModels, ASiteThatComesBackAsksForTheNewest) {
     EXPECT_EQ(sites.node(2).index().config().model, (ModelVersion{1, 0}));
     // And once more: it is in its log.
     const std::uint64_t clusters = sites.node(2).index().clusters();
-    sites.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at = sites.world().now()});
+    sites.crash(2, sites.world().now());
     sites.run(60s);
     sites.restart(2);
     EXPECT_EQ(sites.node(2).index().config().model, (ModelVersion{1, 0}));
@@ -605,10 +590,8 @@ TEST(FocusModels, ASiteThatComesBackAsksForTheNewest) {
 TEST(FocusModels, OfTwoGivenAtOnceTheLaterVersionWinsEverywhere) {
   Sites sites(3);
   sites.stream(1, 240);
-  GivenModel other = exact_model();
-  other.file = "noise = 1";
   sites.give(0, 2s, exact_model());
-  sites.give(2, 2s, other);
+  sites.give(2, 2s, exact_model("noise = 1"));
   const auto third = sites.give(1, 20s, exact_model());
   sites.run(15s);
   for (Rank rank = 0; rank < 3; ++rank)
@@ -622,12 +605,11 @@ TEST(FocusModels, OfTwoGivenAtOnceTheLaterVersionWinsEverywhere) {
 TEST(FocusModels, WhatIsNoModelIsRefusedAndNothingChanges) {
   Sites sites(2);
   sites.stream(1, 120);
-  GivenModel text = exact_model(), classes = exact_model(), twice = exact_model();
-  text.file = "a picture";
+  GivenModel classes = exact_model(), twice = exact_model();
   classes.classes = {3, 100};
   twice.classes = {3, 3};
-  const auto first = sites.give(0, 3s, text), second = sites.give(0, 4s, classes),
-             third = sites.give(0, 5s, twice);
+  const auto first = sites.give(0, 3s, exact_model("a picture")),
+             second = sites.give(0, 4s, classes), third = sites.give(0, 5s, twice);
   sites.world().give(0, 6s, Requested{77, share(Buffer(3))});
   sites.run(10s);
   EXPECT_NE(sites.answer(first).last->why.find("noise = N"), std::string::npos);

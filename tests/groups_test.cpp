@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/codec/registry.h"
-#include "longhaul/overlay/registry.h"
 #include "longhaul/sim/testing/small_job.h"
-#include "longhaul/transfer/registry.h"
+#include "tests/job_builder.h"
 
 namespace longhaul {
 namespace {
@@ -20,32 +18,11 @@ constexpr std::uint32_t kWorkers = 6;
 constexpr std::uint64_t kLength = testing::kGate ? 12'000 : 50'000;
 constexpr Round kRounds = testing::kGate ? 5 : 8;
 
-Settings settings_of(std::string name, std::string kind) {
-  return {std::move(name), "test.toml", 0, {{"kind", {std::move(kind)}}}};
-}
-
-std::unique_ptr<Overlay> overlay_of(const std::string& kind, const Place& place) {
-  OverlayParts parts;
-  auto transfer = transfer::registry()[0].make(settings_of("transfer", "reliable"), place);
-  LH_CHECK(transfer);
-  parts.transfer = *std::move(transfer);
-  parts.make_codec = [place](bool feedback) {
-    auto codec = codec::make_codec(settings_of("codec", "fp32"), place, feedback);
-    LH_CHECK(codec);
-    return *std::move(codec);
-  };
-  const auto entry = find_entry(overlay::registry(), settings_of("overlay", kind), kind);
-  LH_CHECK(entry);
-  auto made = (*entry)->make(settings_of("overlay", kind), std::move(parts), place);
-  LH_CHECK(made);
-  return *std::move(made);
-}
-
 // Forms means with the odd or the even ranks, like this one, round after round.
 class OddOrEven final : public Strategy {
  public:
   OddOrEven(const std::string& kind, const Place& place)
-      : overlay_(overlay_of(kind, place)), values_(kLength, float(place.self)) {
+      : overlay_(conformance::plain_overlay(kind, {}, place)), values_(kLength, float(place.self)) {
     for (Rank rank = place.self % 2; rank < kWorkers; rank += 2) members_.push_back(rank);
     own(*overlay_);
   }

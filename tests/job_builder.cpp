@@ -5,6 +5,7 @@
 
 #include "longhaul/codec/registry.h"
 #include "longhaul/flow/wan.h"
+#include "longhaul/overlay/registry.h"
 #include "longhaul/sim/phantom.h"
 
 namespace longhaul::conformance {
@@ -122,6 +123,21 @@ std::unique_ptr<Strategy> make_strategy(const JobSpec& spec, const Place& place)
   return value_of(sync.entry->make(settings, std::move(parts), place));
 }
 
+std::unique_ptr<Overlay> plain_overlay(std::string_view kind, std::vector<Setting> settings,
+                                       const Place& place,
+                                       std::shared_ptr<const flow::Wan> network) {
+  OverlayParts parts;
+  parts.transfer =
+      value_of(transfer_variants().at(0).entry->make(table("transfer", "reliable", {}), place));
+  parts.make_codec = [place](bool feedback) {
+    return value_of(codec::make_codec(table("codec", "fp32", {}), place, feedback));
+  };
+  parts.network = std::move(network);
+  Settings own = table("overlay", kind, std::move(settings));
+  const auto* const entry = value_of(find_entry(overlay::registry(), own, kind));
+  return value_of(entry->make(own, std::move(parts), place));
+}
+
 std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
   if (spec.phantom) {
     return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
@@ -178,6 +194,28 @@ Tables unequal_tables(const Members& members) {
     tables.network.links[{site, (site + 1) % std::uint32_t(sites.size())}] = {
         bytes_per_second(20.0 + 7 * site), 5ms * (site + 1)};
   }
+  return tables;
+}
+
+Tables equal_tables(std::uint32_t sites, double mbps, Time delay, Time step) {
+  Tables tables;
+  const sim::Rate rate = bytes_per_second(mbps);
+  tables.network.sites.assign(sites, {rate, rate, {}, 0ms});
+  for (std::uint32_t site = 0; site < sites; ++site) tables.network.site_of.push_back(site);
+  tables.speeds.assign(sites, {step, sim::JitteredSteps::Jitter::none, 0});
+  tables.network.link = {{}, delay};
+  return tables;
+}
+
+Tables random_tables(const JobSpec& spec, Random& random, std::uint64_t step_ms, std::uint64_t mbps,
+                     std::uint64_t delay_ms) {
+  Tables tables = unequal_tables(members_of(spec));
+  for (auto& speed : tables.speeds)
+    speed.mean = std::chrono::milliseconds(1 + random.below(step_ms));
+  for (Rank from = 0; from < spec.workers; ++from)
+    for (Rank to = 0; to < spec.workers; ++to)
+      tables.network.links[{from, to}] = {bytes_per_second(1 + double(random.below(mbps))),
+                                          std::chrono::milliseconds(1 + random.below(delay_ms))};
   return tables;
 }
 
@@ -269,6 +307,31 @@ Status Job::run() {
   if (!ended) return ended.error();
   LH_CHECK(*ended == sim::World::Ended::finished);
   return Ok{};
+}
+
+bool Job::step() {
+  const auto went = world_->step();
+  if (!went) failure_ = went.error();
+  return went && *went;
+}
+
+void Job::kill(Rank rank, std::uint64_t events) {
+  sim::Fault dies = crash(rank, world_->counters().events + events);
+  dies.at = sim::kForever;
+  world_->inject(dies);
+}
+
+bool Job::declared_lost(Rank lost) const {
+  for (Rank rank = 0; rank < world_->size(); ++rank)
+    if (rank != lost && !world_->figures(rank).crashed && world_->node(rank).view().has(lost))
+      return false;
+  return world_->figures(lost).crashed;
+}
+
+std::uint32_t Job::living() const {
+  std::uint32_t living = 0;
+  for (Rank rank = 0; rank < world_->size(); ++rank) living += !world_->figures(rank).crashed;
+  return living;
 }
 
 void Job::add_node(const JobSpec& spec, const Place& like) {

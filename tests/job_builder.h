@@ -23,6 +23,8 @@ struct Tables {
   std::vector<sim::JitteredSteps::Speed> speeds;  // by rank
 };
 Tables unequal_tables(const Members&);
+// Sites that are alike, each with a node whose steps all take as long.
+Tables equal_tables(std::uint32_t sites, double mbps, Time delay, Time step);
 // Tables in which fast sites are slow, and slow ones fast.
 Tables false_tables(const Members&);
 
@@ -65,13 +67,15 @@ struct JobSpec {
 };
 
 Members members_of(const JobSpec&);
+// Steps, links and delays up to these milliseconds and Mbit/s.
+Tables random_tables(const JobSpec&, Random&, std::uint64_t step_ms, std::uint64_t mbps,
+                     std::uint64_t delay_ms);
 
 // Hashes all that nodes do, and counts what they send.
 class Witness final : public sim::Watcher {
  public:
   void acted(Time, Rank, const Action&) override;
   void state(Archive& ar) override { ar(hash_, bytes_, largest_body_); }
-
   std::uint64_t hash() const { return hash_; }
   std::uint64_t bytes(Rank from, Rank to) const;  // frames
   std::uint64_t bytes_from(Rank from) const;
@@ -91,6 +95,9 @@ class Witness final : public sim::Watcher {
 
 // The parts of one node. Job puts them together; a test with another host does the same.
 std::unique_ptr<Strategy> make_strategy(const JobSpec&, const Place&);
+// An overlay by itself, over the reliable transfer, in fp32.
+std::unique_ptr<Overlay> plain_overlay(std::string_view kind, std::vector<Setting>, const Place&,
+                                       std::shared_ptr<const flow::Wan> network = nullptr);
 std::unique_ptr<Learner> make_learner(const JobSpec&, Rank);
 Result<Evaluation> score_of(std::span<const float> model);
 
@@ -101,6 +108,15 @@ class Job {
   sim::World& world() { return *world_; }
   const Witness& witness() const { return witness_; }
   Status run();
+  // One event; false: the run has ended, or failed.
+  bool step();
+  const std::optional<Error>& failure() const { return failure_; }
+  // Dies so many events from now.
+  void kill(Rank, std::uint64_t events = 1);
+  // It is dead, and in no living node's view.
+  bool declared_lost(Rank) const;
+  std::uint32_t living() const;
+  const JobSpec& spec() const { return spec_; }
   // Restarts a crashed node without its state; `forgets`: and without what it had kept.
   void restart(Rank, bool forgets = false);
   std::vector<float> params(Rank) const;
@@ -128,7 +144,12 @@ class Job {
   std::vector<std::unique_ptr<Learner>> learners_;  // of workers, by rank
   std::unique_ptr<sim::World> world_;
   double start_distance_ = 0;
+  std::optional<Error> failure_;
 };
+
+inline sim::Fault crash(Rank rank, std::uint64_t event) {
+  return {.kind = sim::Fault::Kind::crash, .rank = rank, .at_event = event};
+}
 
 // The number of events in the run of this spec, which has to succeed.
 std::uint64_t events_of(const JobSpec&);

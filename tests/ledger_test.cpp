@@ -1,15 +1,13 @@
 // The ledger of samples, checked from outside: learners count what is computed, and write into the
 // model what tells who is in it. A node dies at several moments: used + lost + unused is what was
 // computed, and nothing counts twice.
-#include <gtest/gtest.h>
-
 #include <bit>
 #include <cmath>
 #include <set>
 
 #include "longhaul/core/sample_ledger.h"
 #include "longhaul/sync/registry.h"
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -36,13 +34,10 @@ std::uint64_t contributors_of(double mean) {
 }
 
 // Element 0 of a gradient is 2^rank; a local step moves element 0 by the number of its samples.
-class TellingLearner final : public Learner {
+class TellingLearner final : public WrappedLearner {
  public:
   TellingLearner(std::unique_ptr<Learner> inner, Rank rank, CountedSamples& counted)
-      : inner_(std::move(inner)), rank_(rank), counted_(counted) {}
-  std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
-  std::span<float> params() override { return inner_->params(); }
-  std::span<float> grads() override { return inner_->grads(); }
+      : WrappedLearner(std::move(inner)), rank_(rank), counted_(counted) {}
   Result<StepResult> step(const Work& work) override {
     const float before = params()[0];
     if (std::holds_alternative<ApplyGradient>(work)) {
@@ -57,10 +52,8 @@ class TellingLearner final : public Learner {
     if (std::holds_alternative<LocalStep>(work)) params()[0] = before + float(result->samples);
     return result;
   }
-  void state(Archive& ar) override { inner_->state(ar); }
 
  private:
-  std::unique_ptr<Learner> inner_;
   const Rank rank_;
   CountedSamples& counted_;
 };
@@ -102,19 +95,15 @@ struct LedgerRun {
       spec.watch = [this](std::unique_ptr<Learner> inner, Rank rank) {
         return std::make_unique<TellingLearner>(std::move(inner), rank, counted);
       };
-    if (death) spec.faults = {{.kind = sim::Fault::Kind::crash, .rank = 3, .at_event = *death}};
+    if (death) spec.faults = {crash(3, *death)};
     Job job(spec);
     job.world().watch(keeper);
     start = job.params(0)[0];
-    for (bool lost = false;;) {
-      const auto more = job.world().step();
-      if (!lost && job.world().figures(3).crashed) {
-        lost = true;
-        keeper.lost(3);
-      }
-      if (!more) failed = more.error().what;
-      if (!more || !*more) break;
+    for (bool more = true; more;) {
+      more = job.step();
+      if (!keeper.is_lost && job.world().figures(3).crashed) keeper.lost(3);
     }
+    if (job.failure()) failed = job.failure()->what;
     events = job.world().counters().events;
     end = job.params(0)[0];
   }

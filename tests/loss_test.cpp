@@ -1,16 +1,13 @@
 // A peer dies at any moment: what is declared happens, and nothing hangs.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
 
 struct Loss : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, Loss, ::testing::ValuesIn(tried_overlays()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Overlay, Loss, ::testing::ValuesIn(tried_overlays()), kByName);
 
 // A strategy that talks to a server by itself ends with it, unless all workers have the last model.
 bool ends_with_its_server(const JobSpec& spec) {
@@ -29,8 +26,7 @@ void expect_as_declared(const JobSpec& spec, std::vector<sim::Fault> faults) {
   const Status status = job.run();
   if (!status && ends_with_its_server(with)) {
     EXPECT_EQ(status.error().kind, Error::Kind::state_lost);
-    EXPECT_NE(status.error().what.find("the server is lost"), std::string::npos)
-        << status.error().what;
+    expect_says(status.error(), "the server is lost");
     return;
   }
   // One that stops may have had all that it needs of the lost before.
@@ -39,14 +35,7 @@ void expect_as_declared(const JobSpec& spec, std::vector<sim::Fault> faults) {
     return;
   }
   ASSERT_TRUE(status) << status.error().what;
-  EXPECT_TRUE(job.all_equal());
-  for (Rank rank = 0; rank < job.world().size(); ++rank) {
-    if (job.world().figures(rank).crashed) continue;
-    EXPECT_TRUE(job.world().node(rank).finished());
-    if (job.world().node(rank).place().me().is(Role::worker)) {
-      EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds);
-    }
-  }
+  expect_ended_alike(job);
 }
 
 TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
@@ -65,7 +54,7 @@ TEST_P(Loss, OfOneAtManyMomentsEndsAsDeclared) {
         const Rank lost = Rank((at + i) % workers);
         SCOPED_TRACE(all[i].name() + " on " + std::to_string(workers) + ", rank " +
                      std::to_string(lost) + " lost at event " + std::to_string(at));
-        expect_as_declared(spec, {{.kind = sim::Fault::Kind::crash, .rank = lost, .at_event = at}});
+        expect_as_declared(spec, {crash(lost, at)});
       }
     }
   }
@@ -79,9 +68,7 @@ TEST_P(Loss, OfTheServerAndOfTwoEndsAsDeclared) {
     for (std::uint64_t at : {events / 5, events / 2}) {
       if (kGate && (at == events / 2) != (i % 4 == 0)) continue;
       SCOPED_TRACE(all[i].name() + " at event " + std::to_string(at));
-      expect_as_declared(
-          spec, {{.kind = sim::Fault::Kind::crash, .rank = 5, .at_event = at},
-                 {.kind = sim::Fault::Kind::crash, .rank = Rank(i % 5), .at_event = at + 30 * i}});
+      expect_as_declared(spec, {crash(5, at), crash(Rank(i % 5), at + 30 * i)});
     }
   }
 }
@@ -95,8 +82,7 @@ TEST_P(Loss, OfTheLowestWhileAllFinishIsNoLoss) {
     for (std::uint64_t back = 1 + (kGate ? 5 * i % 23 : i % kStride); back < 24;
          back += 2 * kStride) {
       SCOPED_TRACE(all[i].name() + ", " + std::to_string(back) + " events before the end");
-      expect_as_declared(spec,
-                         {{.kind = sim::Fault::Kind::crash, .rank = 0, .at_event = events - back}});
+      expect_as_declared(spec, {crash(0, events - back)});
     }
   }
 }
@@ -113,8 +99,7 @@ TEST_P(Loss, OfAllThatWereDrawnLeavesAnEmptyRound) {
       const std::uint64_t events = events_of(spec);
       for (std::uint64_t at = 2; at < events; at += (kGate ? 8 : kStride) * events / 19 + 1) {
         SCOPED_TRACE(parts.name() + " at event " + std::to_string(at));
-        expect_as_declared(
-            spec, {{.kind = sim::Fault::Kind::crash, .rank = Rank(at % 3), .at_event = at}});
+        expect_as_declared(spec, {crash(Rank(at % 3), at)});
       }
     }
   }
@@ -139,7 +124,7 @@ TEST_P(Loss, OfTouchEndsAsDeclared) {
       const Status status = job.run();
       // The one that the others go on without may be the server.
       if (!status && until == sim::kForever && ends_with_its_server(spec)) {
-        EXPECT_NE(status.error().what.find("the server is lost"), std::string::npos);
+        expect_says(status.error(), "the server is lost");
         continue;
       }
       if (!status && until == sim::kForever && !goes_on(*spec.parts.sync.entry)) {
@@ -148,9 +133,7 @@ TEST_P(Loss, OfTouchEndsAsDeclared) {
       }
       ASSERT_TRUE(status) << status.error().what;
       EXPECT_TRUE(job.all_equal());
-      std::size_t left = 0;
-      for (Rank rank = 0; rank < 3; ++rank) left += !job.world().figures(rank).crashed;
-      EXPECT_GE(left, until == Time(5s) ? 3u : 2u);
+      EXPECT_GE(job.living(), until == Time(5s) ? 3u : 2u);
     }
   }
 }

@@ -1,17 +1,16 @@
 // No part reads the tables of links and speeds: with other tables a job takes other times and comes
 // to the same numbers.
-#include <gtest/gtest.h>
-
 #include <array>
 
-#include "tests/job_builder.h"
+#include <gtest/gtest.h>
+
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
 
 struct NoPeeking : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, NoPeeking, ::testing::ValuesIn(tried_overlays()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Overlay, NoPeeking, ::testing::ValuesIn(tried_overlays()), kByName);
 
 TEST_P(NoPeeking, FalseTablesChangeTimesAlone) {
   std::size_t turn = GetParam().name().size();

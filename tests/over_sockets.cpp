@@ -1,11 +1,10 @@
 #include "tests/over_sockets.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <thread>
 
 #include "longhaul/secure/testing/keys.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -13,23 +12,18 @@ namespace {
 using namespace std::chrono_literals;
 
 // Another learner, with something before each of its steps, which are counted from 1.
-class Watched final : public Learner {
+class Watched final : public WrappedLearner {
  public:
   using Before = std::function<Status(int step)>;
   Watched(std::unique_ptr<Learner> inner, Before before)
-      : inner_(std::move(inner)), before_(std::move(before)) {}
-  std::shared_ptr<const Layout> layout() const override { return inner_->layout(); }
-  std::span<float> params() override { return inner_->params(); }
-  std::span<float> grads() override { return inner_->grads(); }
+      : WrappedLearner(std::move(inner)), before_(std::move(before)) {}
   Result<StepResult> step(const Work& work) override {
     LH_TRY(before_(++steps_));
     return inner_->step(work);
   }
-  void state(Archive& ar) override { inner_->state(ar); }
 
  private:
-  std::unique_ptr<Learner> inner_;
-  Before before_;
+  const Before before_;
   int steps_ = 0;
 };
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/transfer/reliable.h"
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -12,14 +12,13 @@ namespace {
 constexpr std::uint64_t kTop = 8 * 17;  // values of the part at the output, as job_builder has it
 
 JobSpec p3_spec(const std::string& overlay, const std::string& order) {
-  const auto syncs = sync_variants();
-  const auto overlays = overlay_variants();
-  auto sync = *std::ranges::find_if(syncs, [](const auto& one) { return one.name() == "p3"; });
+  Variant<SyncEntry> sync = variant_named(sync_variants(), "p3");
   sync.settings = {{"order", {order}}};
-  const auto over =
-      *std::ranges::find_if(overlays, [&](const auto& one) { return one.name() == overlay; });
   // Many chunks of each part, so that one waits for the link when the next begins.
-  return {.parts = plain(sync, over), .workers = 4, .chunk_bytes = 64, .rounds = 6};
+  return {.parts = plain(sync, variant_named(overlay_variants(), overlay)),
+          .workers = 4,
+          .chunk_bytes = 64,
+          .rounds = 6};
 }
 
 // What leaves a worker for each peer, and in which order.
@@ -49,8 +48,7 @@ TEST(P3InTime, NoChunkLeavesWhileOneOfALowerPartWaits) {
     const bool is_fifo = order == std::string("fifo");
     queues.lower_length = is_fifo ? kTop : spec.size - spec.buffers - kTop;
     job.world().watch(queues);
-    const Status status = job.run();
-    ASSERT_TRUE(status) << status.error().what;
+    ASSERT_TRUE(runs(job));
     EXPECT_TRUE(job.all_equal());
     EXPECT_EQ(queues.interrupts, 0) << order;
     if (is_fifo)

@@ -1,9 +1,8 @@
 // Strategies whose workers talk to single peers, when workers are killed and return several times:
 // at any moments, also while they are given what the others know, and whoever gives it to them. All
 // end, with equal models; convex ones at the optimum of all data.
-#include <gtest/gtest.h>
+#include "longhaul/sim/testing/checker.h"
 
-#include "longhaul/sim/checker.h"
 #include "tests/repeated_deaths.h"
 
 namespace longhaul::conformance {
@@ -52,34 +51,19 @@ std::vector<Variant<SyncEntry>> of_convex_ones() {
   });
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Sync, PeerReturn, ::testing::ValuesIn(of_peers()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Sync, PeerReturn, ::testing::ValuesIn(of_peers()), kByName);
 struct ConvexPeerReturn : PeerReturn {};
-INSTANTIATE_TEST_SUITE_P(Sync, ConvexPeerReturn, ::testing::ValuesIn(of_convex_ones()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Sync, ConvexPeerReturn, ::testing::ValuesIn(of_convex_ones()), kByName);
 
 // Answers how many have returned before the end.
-std::uint64_t end_after_deaths(const JobSpec& spec, std::uint64_t every, Job& job) {
+std::uint64_t end_after_deaths(std::uint64_t every, Job& job) {
   sim::OrderChecker in_order;
   sim::EpochChecker agree;
   job.world().watch(in_order);
   job.world().watch(agree);
-  RepeatedDeaths deaths{.job = job, .random = Random(spec.seed + 1000, {}), .every = every};
+  RepeatedDeaths deaths{.job = job, .random = Random(job.spec().seed + 1000, {}), .every = every};
   deaths.next_at = deaths.random.below(every);
-  while (true) {
-    const auto went = job.world().step();
-    EXPECT_TRUE(went) << went.error().what;
-    if (!went || !*went) break;
-    deaths.after_step();
-  }
-  EXPECT_TRUE(job.world().finished());
-  EXPECT_TRUE(job.all_equal());
-  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-  for (Rank rank = 0; rank < kSites; ++rank) {
-    if (job.world().figures(rank).crashed) continue;
-    EXPECT_TRUE(job.world().node(rank).finished()) << rank;
-    EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
-  }
+  deaths.play();
   return deaths.returned;
 }
 
@@ -90,7 +74,7 @@ TEST_P(PeerReturn, KilledAgainAndAgainAllEndAlike) {
     JobSpec spec = peers_spec(GetParam(), seed);
     if (kGate) spec.rounds = 20;
     Job job(spec);
-    returned += end_after_deaths(spec, 50 + 100 * (seed % 9), job);
+    returned += end_after_deaths(50 + 100 * (seed % 9), job);
     ++runs;
   }
   EXPECT_GT(returned, runs);
@@ -107,10 +91,8 @@ TEST_P(ConvexPeerReturn, AModelComesToTheOptimumOfAll) {
     spec.size = 20;
     spec.buffers = 0;
     Job job(spec);
-    EXPECT_GT(end_after_deaths(spec, 400, job), 0u);
-    bool all_live = true;  // else the run was over before the last could return
-    for (Rank rank = 0; rank < kSites; ++rank) all_live &= !job.world().figures(rank).crashed;
-    if (!all_live) continue;
+    EXPECT_GT(end_after_deaths(400, job), 0u);
+    if (job.living() < kSites) continue;  // the run was over before the last could return
     ++compared;
     EXPECT_LT(job.distance(), 0.01 * job.start_distance());
   }

@@ -7,10 +7,8 @@
 
 #include <cmath>
 
-#include "longhaul/codec/registry.h"
-#include "longhaul/overlay/registry.h"
 #include "longhaul/sim/testing/small_job.h"
-#include "longhaul/transfer/registry.h"
+#include "tests/job_builder.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -21,31 +19,6 @@ using perf::Lap;
 using perf::Measurement;
 using sim::testing::RunningJob;
 using sim::testing::SmallJob;
-
-Settings table(std::string name, std::string kind, std::vector<Setting> more = {}) {
-  more.push_back({"kind", {std::move(kind)}});
-  return {std::move(name), "test.toml", 0, std::move(more)};
-}
-
-std::unique_ptr<Overlay> make_overlay(const std::string& kind, const Place& place,
-                                      const std::string& phases) {
-  OverlayParts parts;
-  auto transfer = transfer::registry()[0].make(table("transfer", "reliable"), place);
-  LH_CHECK(transfer);
-  parts.transfer = *std::move(transfer);
-  parts.make_codec = [place](bool feedback) {
-    auto codec = codec::make_codec(table("codec", "fp32"), place, feedback);
-    LH_CHECK(codec);
-    return *std::move(codec);
-  };
-  for (const OverlayEntry& entry : overlay::registry()) {
-    if (entry.name != kind) continue;
-    auto made = entry.make(table("overlay", kind, {{"phases", {phases}}}), std::move(parts), place);
-    LH_CHECK(made);
-    return *std::move(made);
-  }
-  return nullptr;
-}
 
 // An overlay whose outcomes are changed by a test.
 class Crooked final : public Overlay {
@@ -97,7 +70,7 @@ Ran run(Case c) {
   std::unique_ptr<RunningJob> running;
   std::vector<const Measurement*> nodes;
   running = std::make_unique<RunningJob>(c.job, [&](const Place& place) {
-    auto overlay = make_overlay(c.overlay, place, c.phases);
+    auto overlay = plain_overlay(c.overlay, {{"phases", {c.phases}}}, place);
     if (c.bend && place.self == 1)
       overlay = std::make_unique<Crooked>(std::move(overlay), c.bend);
     else if (c.bend)

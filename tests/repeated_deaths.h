@@ -1,6 +1,6 @@
 #pragma once
 // Workers that are killed and come back several times in a run, at any moments.
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 
@@ -19,13 +19,7 @@ inline JobSpec peers_spec(const Variant<SyncEntry>& sync, std::uint64_t seed) {
   if (std::ranges::any_of(sync.settings, [](const Setting& one) { return one.key == "staleness"; }))
     spec.momentum = 0;  // sfb's is for plain SGD
   Random random(seed, {});
-  Tables tables = unequal_tables(members_of(spec));
-  for (auto& speed : tables.speeds) speed.mean = std::chrono::milliseconds(1 + random.below(20));
-  for (Rank from = 0; from < kSites; ++from)
-    for (Rank to = 0; to < kSites; ++to)
-      tables.network.links[{from, to}] = {flow::bytes_per_second(1 + double(random.below(20))),
-                                          std::chrono::milliseconds(1 + random.below(40))};
-  spec.tables = tables;
+  spec.tables = random_tables(spec, random, 20, 20, 40);
   spec.world.detect = 20ms;
   return spec;
 }
@@ -40,13 +34,6 @@ struct RepeatedDeaths {
   std::map<Rank, std::uint64_t> dead = {};  // events since it was declared lost
   std::uint64_t returned = 0;
 
-  bool is_declared_lost(Rank lost) {
-    for (Rank rank = 0; rank < kSites; ++rank)
-      if (rank != lost && !job.world().figures(rank).crashed &&
-          job.world().node(rank).view().has(lost))
-        return false;
-    return job.world().figures(lost).crashed;
-  }
   // No living node waits to be let in, or is not known to all: two of five may die at a time.
   bool all_are_in_view() {
     std::size_t living = 0;
@@ -66,10 +53,19 @@ struct RepeatedDeaths {
       return;
     dead[rank] = 0;
     --left;
-    job.world().inject({.kind = sim::Fault::Kind::crash,
-                        .rank = rank,
-                        .at = sim::kForever,
-                        .at_event = job.world().counters().events + 1});
+    job.kill(rank);
+  }
+  // To the end of the run. `look`: after each event.
+  template <class Look>
+  void play(Look&& look) {
+    while (job.step()) {
+      after_step();
+      look();
+    }
+    expect_ended_alike(job);
+  }
+  void play() {
+    play([] {});
   }
   void after_step() {
     if (left > 0 && job.world().counters().events >= next_at) {
@@ -77,7 +73,7 @@ struct RepeatedDeaths {
       kill();
     }
     for (auto it = dead.begin(); it != dead.end();) {
-      it->second += is_declared_lost(it->first);
+      it->second += job.declared_lost(it->first);
       const bool returns = it->second > 0 && random.below(60) == 0;
       if (returns) job.restart(it->first), ++returned;
       it = returns ? dead.erase(it) : std::next(it);

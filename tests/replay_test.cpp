@@ -1,14 +1,14 @@
 // Every strategy over every overlay: what a node did, recorded and fed to a fresh node without a
 // network, it does again, to the last bit of the last action.
-#include <gtest/gtest.h>
-
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "longhaul/net/event_loop.h"
 #include "longhaul/record/recorder.h"
 #include "longhaul/record/replay.h"
 #include "longhaul/record/testing/memory.h"
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -73,11 +73,10 @@ JobSpec small(const Combination& parts) {
 }
 
 struct Recorded : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, Recorded, ::testing::ValuesIn(tried_overlays()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Overlay, Recorded, ::testing::ValuesIn(tried_overlays()), kByName);
 struct RecordedOverSockets : Recorded {};
 INSTANTIATE_TEST_SUITE_P(Overlay, RecordedOverSockets, ::testing::ValuesIn(tried_overlays(0)),
-                         [](const auto& info) { return info.param.name(); });
+                         kByName);
 
 // Of an overlay's combinations: in the gate one mode each, by turns.
 bool is_left_out(Mode mode, std::size_t number) {
@@ -108,7 +107,7 @@ TEST_P(Recorded, ReplaysALoss) {
   for (const Combination& parts : combinations_with(GetParam(), 3)) {
     SCOPED_TRACE(parts.name());
     JobSpec spec = small(parts);
-    spec.faults = {{.kind = sim::Fault::Kind::crash, .rank = 1, .at_event = at += 40}};
+    spec.faults = {crash(1, at += 40)};
     Job job(spec);
     Tapes tapes(Mode::full);
     tapes.tap(job.world());

@@ -1,20 +1,18 @@
 // Saving a world after any event and loading it into a fresh one equals going on.
 #include <gtest/gtest.h>
 
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
 
 struct Resume : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, Resume, ::testing::ValuesIn(tried_overlays()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Overlay, Resume, ::testing::ValuesIn(tried_overlays()), kByName);
 
 // Runs the job in worlds that live for `stride` events each.
 void expect_equal_in_pieces(const JobSpec& spec, std::uint64_t stride) {
   Job whole(spec);
-  const Status status = whole.run();
-  ASSERT_TRUE(status) << status.error().what;
+  ASSERT_TRUE(runs(whole));
   auto job = std::make_unique<Job>(spec);
   for (bool more = true; more;) {
     for (std::uint64_t i = 0; more && i < stride; ++i) {
@@ -57,7 +55,7 @@ TEST_P(Resume, InTheMidstOfALoss) {
     SCOPED_TRACE(all[i].name());
     const std::uint64_t at = kGate ? 60 + 45 * (i % 5) : 120 + 90 * i;
     JobSpec spec{.parts = all[i], .workers = 3, .rounds = 3};
-    spec.faults = {{.kind = sim::Fault::Kind::crash, .rank = 1, .at_event = at}};
+    spec.faults = {crash(1, at)};
     expect_equal_in_pieces(spec, kGate ? 151 : 17);
   }
 }

@@ -1,12 +1,10 @@
 // A node that was lost comes back with nothing, at any moment: where the strategy lets it, it is
 // let in, is given what the others know and ends with the same bits. Nothing hangs, whoever dies
 // meanwhile.
-#include <gtest/gtest.h>
-
 #include <array>
 
-#include "longhaul/sim/checker.h"
-#include "tests/job_builder.h"
+#include "longhaul/sim/testing/checker.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -14,8 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 struct Return : ::testing::TestWithParam<Variant<OverlayEntry>> {};
-INSTANTIATE_TEST_SUITE_P(Overlay, Return, ::testing::ValuesIn(tried_overlays()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Overlay, Return, ::testing::ValuesIn(tried_overlays()), kByName);
 
 std::vector<Combination> that_let_return(const Variant<OverlayEntry>& overlay) {
   std::vector<Combination> all;
@@ -42,26 +39,6 @@ JobSpec spec_of(const Combination& parts) {
   return spec;
 }
 
-bool declared_lost(Job& job, Rank lost) {
-  for (Rank rank = 0; rank < job.world().size(); ++rank)
-    if (rank != lost && !job.world().figures(rank).crashed &&
-        job.world().node(rank).view().has(lost))
-      return false;
-  return true;
-}
-
-void expect_all_ended_alike(Job& job, const JobSpec& spec) {
-  EXPECT_TRUE(job.all_equal());
-  for (Rank rank = 0; rank < job.world().size(); ++rank) {
-    if (job.world().figures(rank).crashed) continue;
-    EXPECT_TRUE(job.world().node(rank).finished()) << rank;
-    if (job.world().node(rank).place().me().is(Role::worker)) {
-      EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
-    }
-  }
-  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-}
-
 // The death of a server without a standby ends the run.
 bool may_die(const Combination& parts, Rank rank) {
   return rank != 0 || !parts.sync.entry->traits.served;
@@ -76,37 +53,24 @@ struct Story {
 };
 
 // Answers whether the node came back before the run was over.
-bool play(const JobSpec& spec, const Story& story, Job& job) {
+bool play(const Story& story, Job& job) {
   sim::OrderChecker in_order;
   sim::EpochChecker agree;
   job.world().watch(in_order);
   job.world().watch(agree);
-  job.world().inject({.kind = sim::Fault::Kind::crash, .rank = story.lost, .at_event = story.at});
-  const auto step = [&] {
-    const auto went = job.world().step();
-    EXPECT_TRUE(went) << went.error().what;
-    return went && *went;
-  };
-  while (!job.world().figures(story.lost).crashed || !declared_lost(job, story.lost))
-    if (!step()) return false;
+  job.world().inject(crash(story.lost, story.at));
+  while (!job.declared_lost(story.lost))
+    if (!job.step()) return false;
   for (std::uint64_t i = 0; i < story.later; ++i)
-    if (!step()) return false;
+    if (!job.step()) return false;
   job.restart(story.lost);
-  if (story.also) {
-    const std::uint64_t event = job.world().counters().events + story.then;
-    job.world().inject({.kind = sim::Fault::Kind::crash,
-                        .rank = *story.also,
-                        .at = sim::kForever,
-                        .at_event = event});
-  }
+  if (story.also) job.kill(*story.also, story.then);
   bool waits = story.both;
-  while (step()) {
-    if (!waits || !job.world().figures(*story.also).crashed || !declared_lost(job, *story.also))
-      continue;
+  while (job.step()) {
+    if (!waits || !job.declared_lost(*story.also)) continue;
     waits = false;
     job.restart(*story.also);
   }
-  EXPECT_TRUE(job.world().finished());
   // Whoever was let in has come to the end, or died before it and is declared lost.
   for (Rank rank = 0; rank < job.world().size(); ++rank)
     for (Rank other = 0; other < job.world().size(); ++other)
@@ -114,7 +78,7 @@ bool play(const JobSpec& spec, const Story& story, Job& job) {
           !job.world().figures(other).crashed) {
         EXPECT_FALSE(job.world().node(other).view().has(rank)) << rank;
       }
-  expect_all_ended_alike(job, spec);
+  expect_ended_alike(job);
   return true;
 }
 
@@ -147,7 +111,7 @@ TEST_P(Return, OfOneAtManyMomentsEndsAlike) {
       SCOPED_TRACE(all[i].name() + ", rank " + std::to_string(story.lost) + " lost at event " +
                    std::to_string(at));
       Job job(spec);
-      if (!play(spec, story, job)) continue;
+      if (!play(story, job)) continue;
       ++came_back;
       const Rank lost = story.lost;
       computed += job.world().figures(lost).steps > 0 && !job.world().figures(lost).crashed;
@@ -178,7 +142,7 @@ TEST_P(Return, WhileAnotherDiesEndsAlike) {
       SCOPED_TRACE(all[i].name() + ", rank " + std::to_string(story.lost) + " back, rank " +
                    std::to_string(*story.also) + " lost " + std::to_string(then) + " events later");
       Job job(spec);
-      came_back += play(spec, story, job);
+      came_back += play(story, job);
     }
   }
   EXPECT_GT(came_back, 0u);
@@ -193,39 +157,34 @@ TEST_P(Return, OfOneThatDiesThriceEndsAlike) {
   SCOPED_TRACE(all.front().name());
   constexpr Rank kLost = 3;
   Job job(spec);
-  const auto step = [&] {
-    const auto went = job.world().step();
-    EXPECT_TRUE(went) << went.error().what;
-    return went && *went;
-  };
   const auto until = [&](const auto& holds) {
     while (!holds())
-      if (!step()) return false;
+      if (!job.step()) return false;
     return true;
   };
-  const auto crash = [&](std::uint64_t events_later) {
-    job.world().inject({.kind = sim::Fault::Kind::crash,
-                        .rank = kLost,
-                        .at = sim::kForever,
-                        .at_event = job.world().counters().events + events_later});
+  const auto dies = [&](std::uint64_t events_later) {
+    job.kill(kLost, events_later);
     return until([&] { return job.world().figures(kLost).crashed; });
   };
-  const auto is_lost = [&] { return declared_lost(job, kLost); };
+  const auto is_lost = [&] {  // its process before: it lives again
+    for (Rank rank = 0; rank < job.world().size(); ++rank)
+      if (rank != kLost && job.world().node(rank).view().has(kLost)) return false;
+    return true;
+  };
   const auto is_in = [&] {
     for (Rank rank = 0; rank < job.world().size(); ++rank)
       if (!job.world().node(rank).view().has(kLost)) return false;
     return true;
   };
-  ASSERT_TRUE(crash(100));
+  ASSERT_TRUE(dies(100));
   job.restart(kLost);  // the others have not noticed, and do not speak with it yet
-  ASSERT_TRUE(crash(2));
+  ASSERT_TRUE(dies(2));
   ASSERT_TRUE(is_in());
   job.restart(kLost);
-  ASSERT_TRUE(until(is_lost) && until(is_in) && crash(1));
-  while (step()) {
+  ASSERT_TRUE(until(is_lost) && until(is_in) && dies(1));
+  while (job.step()) {
   }
-  EXPECT_TRUE(job.world().finished());
-  expect_all_ended_alike(job, spec);
+  expect_ended_alike(job);
 }
 
 TEST_P(Return, OfAServerEndsAlike) {
@@ -241,7 +200,7 @@ TEST_P(Return, OfAServerEndsAlike) {
       if (kStride > 1 && at != kMoments[number % kMoments.size()]) continue;
       SCOPED_TRACE(parts.name() + " at event " + std::to_string(at));
       Job job(spec);
-      (void)play(spec, {.lost = 5, .at = at, .later = at % 41}, job);
+      (void)play({.lost = 5, .at = at, .later = at % 41}, job);
     }
   }
 }
@@ -257,29 +216,19 @@ TEST_P(Return, OfAWorkerOfAServerThatDiesEndsTheRun) {
                                                                                    : 1)) {
       SCOPED_TRACE(parts.name() + ", the server lost " + std::to_string(then) + " events later");
       Job job(spec);
-      job.world().inject({.kind = sim::Fault::Kind::crash, .rank = 2, .at_event = 150});
-      std::optional<Error> ended;
-      const auto step = [&] {
-        const auto went = job.world().step();
-        if (!went) ended = went.error();
-        return went && *went;
-      };
-      while ((!job.world().figures(2).crashed || !declared_lost(job, 2)) && step()) {
+      job.world().inject(crash(2, 150));
+      while (!job.declared_lost(2) && job.step()) {
       }
-      if (ended || job.world().finished()) continue;
+      if (job.failure() || job.world().finished()) continue;
       job.restart(2);
       ++came_back;
-      job.world().inject({.kind = sim::Fault::Kind::crash,
-                          .rank = 0,
-                          .at = sim::kForever,
-                          .at_event = job.world().counters().events + then});
-      while (step()) {
+      job.kill(0, then);
+      while (job.step()) {
       }
-      if (!ended) {
+      if (job.failure())
+        expect_says(*job.failure(), "the server is lost");
+      else
         EXPECT_TRUE(job.world().finished());
-        continue;
-      }
-      EXPECT_NE(ended->what.find("the server is lost"), std::string::npos) << ended->what;
     }
   }
   EXPECT_TRUE(number == 0 || came_back > 0);

@@ -4,7 +4,7 @@
 
 #include "longhaul/core/channel_messages.h"
 #include "longhaul/sync/selmcast/config.h"
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -87,8 +87,7 @@ RoundCount rounds_of(const JobSpec& spec) {
   RoundCount rounds;
   Job job(spec);
   job.world().watch(rounds);
-  const Status status = job.run();
-  EXPECT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(runs(job));
   EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
   return rounds;
 }
@@ -118,8 +117,7 @@ TEST(SelmcastSsp, AWorkerGoesOnWhenItsReceiversHaveItsModel) {
     Sending sending;
     Job job(spec);
     job.world().watch(sending);
-    const Status status = job.run();
-    ASSERT_TRUE(status) << status.error().what;
+    ASSERT_TRUE(runs(job));
     ASSERT_GT(sending.took_s.size(), 3u);
     for (const double took : sending.took_s) EXPECT_GE(took, 0.4 + 0.04);
   }
@@ -148,8 +146,7 @@ TEST(Selmcast, Inv9_NoGapIsLongerThanTheRuleAllows) {
         Deliveries seen;
         Job job(spec);
         job.world().watch(seen);
-        const Status status = job.run();
-        ASSERT_TRUE(status) << status.error().what;
+        ASSERT_TRUE(runs(job));
         for (Rank from = 0; from < kReceivers; ++from)
           for (Rank to = 0; to < kReceivers; ++to) {
             if (from == to) continue;
@@ -191,8 +188,7 @@ TEST(SelmcastSsp, Inv9_EveryPairIsServed) {
   JobSpec spec = multicast_spec("selmcast_ssp");
   spec.rounds = kGate ? 30 : 60;
   Job job(spec);
-  const Status status = job.run();
-  ASSERT_TRUE(status) << status.error().what;
+  ASSERT_TRUE(runs(job));
   const double model = 4 * 50'000;
   for (Rank from = 0; from < kReceivers; ++from)
     for (Rank to = 0; to < kReceivers; ++to)

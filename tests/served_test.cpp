@@ -1,8 +1,6 @@
 // What strategies that talk to a server by themselves take in time, against the closed forms of
 // docs/costs.md, with phantom learners.
-#include <gtest/gtest.h>
-
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -23,23 +21,9 @@ struct Served {
   double T() const { return double(d) * 4 / (mbps * 125000); }
 };
 
-// Sums what workers record as waiting.
-class Waits final : public sim::Watcher {
- public:
-  void acted(Time, Rank rank, const Action& action) override {
-    const auto* record = std::get_if<Record>(&action);
-    if (record && record->name == "wait_s" && record->round > 0) of[rank] += record->value;
-  }
-  void state(Archive&) override {}
-  std::map<Rank, double> of;
-};
-
 JobSpec spec_of(const Served& s) {
-  const auto named = [](const auto& variants, const std::string& name) {
-    return *std::find_if(variants.begin(), variants.end(),
-                         [&](const auto& v) { return v.name() == name; });
-  };
-  JobSpec spec{.parts = plain(named(sync_variants(), s.sync), named(overlay_variants(), "hub")),
+  JobSpec spec{.parts = plain(variant_named(sync_variants(), s.sync),
+                              variant_named(overlay_variants(), "hub")),
                .workers = s.n,
                .one_site_each = true,
                .server_apart = true,
@@ -50,22 +34,13 @@ JobSpec spec_of(const Served& s) {
                .steps = 1,
                .phantom = true};
   for (const Setting& setting : s.settings) spec.parts.sync.settings.push_back(setting);
-  Tables tables;
-  for (std::uint32_t site = 0; site <= s.n; ++site) {
-    tables.network.sites.push_back(
-        {flow::bytes_per_second(s.mbps), flow::bytes_per_second(s.mbps), {}, 0ms});
-    tables.network.site_of.push_back(site);
-    tables.speeds.push_back({s.step, sim::JitteredSteps::Jitter::none, 0});
-  }
-  tables.network.link = {{}, s.L};
-  spec.tables = tables;
+  spec.tables = equal_tables(s.n + 1, s.mbps, s.L, s.step);
   return spec;
 }
 
 double time_of(const Served& s) {
   Job job(spec_of(s));
-  const Status status = job.run();
-  EXPECT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(runs(job));
   return seconds(job.world().now());
 }
 
@@ -100,13 +75,14 @@ TEST(Served, R3_7_SspWaitsTwoDelaysInAsManyClocksAsTheBound) {
     Served s{.sync = "ssp", .n = 4, .d = 1000, .rounds = 60};
     s.settings = {{"staleness", {bound}}};
     Job job(spec_of(s));
-    Waits waits;
-    job.world().watch(waits);
+    Records records;
+    job.world().watch(records);
     ASSERT_TRUE(job.run());
     for (Rank rank = 0; rank < 4; ++rank) {
       const double reads = 60.0 / double(bound) + 1;
-      EXPECT_GT(waits.of[rank], 0) << bound;
-      EXPECT_LE(waits.of[rank], reads * 2 * (seconds(s.L) + 8 * s.T())) << bound;
+      const double waited = records.sum("wait_s", rank, 1);
+      EXPECT_GT(waited, 0) << bound;
+      EXPECT_LE(waited, reads * 2 * (seconds(s.L) + 8 * s.T())) << bound;
     }
   }
 }

@@ -4,13 +4,11 @@
 // it says is bounded.
 //
 // A share of the moments here; all of them in `make nightly`.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdlib>
 
 #include "longhaul/base/testing/effort.h"
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -47,14 +45,9 @@ JobSpec losses_spec(std::string_view sync, std::uint32_t workers) {
   return spec;
 }
 
-void kill(Job& job, Rank rank, std::uint64_t event) {
-  job.world().inject(
-      {.kind = sim::Fault::Kind::crash, .rank = rank, .at = sim::kForever, .at_event = event});
-}
-
 RunEnd run_with(const JobSpec& spec, const LossPlan& plan) {
   Job job(spec);
-  for (const auto& [rank, event] : plan.kills) kill(job, rank, event);
+  for (const auto& [rank, event] : plan.kills) job.kill(rank, event);
   RunEnd outcome;
   std::map<Rank, Time> due;  // of the dead
   bool again = plan.again > 0;
@@ -70,8 +63,7 @@ RunEnd run_with(const JobSpec& spec, const LossPlan& plan) {
     }
     if (next != due.end() && job.world().now() >= next->second) {
       job.restart(next->first, plan.forget);
-      if (std::exchange(again, false))
-        kill(job, next->first, job.world().counters().events + plan.again);
+      if (std::exchange(again, false)) job.kill(next->first, plan.again);
       due.erase(next);
     } else if (!*went) {
       break;
@@ -166,29 +158,19 @@ Tally enumerate_losses(std::string_view sync, std::uint32_t workers, std::uint64
   return counted;
 }
 
+void expect_reached(std::string_view sync, std::uint32_t workers, std::uint64_t stride,
+                    std::uint64_t least) {
+  const Tally counted = enumerate_losses(sync, workers, stride);
+  EXPECT_GT(counted.runs, least);
+  std::printf("%s, %u nodes: %lu runs, %lu ended with a reason\n", std::string(sync).c_str(),
+              workers, counted.runs, counted.ended_with_reason);
+}
+
 TEST(SeveralDeaths, OfThree) {
-  for (const char* sync : {"fedavg", "bsp", "fedasync"}) {
-    const Tally counted = enumerate_losses(sync, 3, stride(1));
-    RecordProperty(std::string(sync) + "_runs", int(counted.runs));
-    EXPECT_GT(counted.runs, 10u);
-    std::printf("%s, 3 nodes: %lu runs, %lu ended with a reason\n", sync, counted.runs,
-                counted.ended_with_reason);
-  }
+  for (const char* sync : {"fedavg", "bsp", "fedasync"}) expect_reached(sync, 3, stride(1), 10);
 }
-
-TEST(SeveralDeaths, OfFour) {
-  const Tally counted = enumerate_losses("fedavg", 4, stride(23));
-  EXPECT_GT(counted.runs, 10u);
-  std::printf("4 nodes: %lu runs, %lu ended with a reason\n", counted.runs,
-              counted.ended_with_reason);
-}
-
-TEST(SeveralDeaths, OfFive) {
-  const Tally counted = enumerate_losses("fedavg", 5, stride(211));
-  EXPECT_GT(counted.runs, 5u);
-  std::printf("5 nodes: %lu runs, %lu ended with a reason\n", counted.runs,
-              counted.ended_with_reason);
-}
+TEST(SeveralDeaths, OfFour) { expect_reached("fedavg", 4, stride(23), 10); }
+TEST(SeveralDeaths, OfFive) { expect_reached("fedavg", 5, stride(211), 5); }
 
 }  // namespace
 }  // namespace longhaul::conformance

@@ -1,15 +1,13 @@
 // What sfb promises where messages and steps take any time.
-#include <gtest/gtest.h>
-
 #include "longhaul/sync/sfb.h"
+
 #include "tests/repeated_deaths.h"
 
 namespace longhaul::conformance {
 namespace {
 
 JobSpec sfb_spec(std::string spread, std::int64_t staleness) {
-  const auto syncs = sync_variants();
-  auto found = *std::ranges::find_if(syncs, [](const auto& one) { return one.name() == "sfb"; });
+  Variant<SyncEntry> found = variant_named(sync_variants(), "sfb");
   found.settings = {{"spread", {std::move(spread)}},
                     {"staleness", {staleness}},
                     {"rule", {std::string("always")}},
@@ -49,10 +47,7 @@ TEST(SfbInTime, RunningClocksDifferByStalenessAtMost) {
       Job job(sfb_spec(spread, staleness));
       Clocks clocks;
       job.world().watch(clocks);
-      const Status status = job.run();
-      ASSERT_TRUE(status) << status.error().what;
-      EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-      EXPECT_TRUE(job.all_equal());
+      expect_ends_alike(job);
       // One may have begun its next clock while another has not been told yet that it may.
       EXPECT_LE(clocks.most, Round(staleness + 1));
       EXPECT_GE(clocks.most, Round(staleness > 0 ? staleness : 1));
@@ -70,12 +65,9 @@ TEST(SfbInTime, SurvivorsEndWithEqualModels) {
       for (std::uint64_t at = 20; at < events; at += events / (kGate ? 3 : kStride > 1 ? 5 : 40)) {
         SCOPED_TRACE(std::string(spread) + " " + std::to_string(at));
         JobSpec lossy = spec;
-        lossy.faults = {{.kind = sim::Fault::Kind::crash, .rank = Rank(at % 5), .at_event = at}};
+        lossy.faults = {crash(Rank(at % 5), at)};
         Job job(lossy);
-        const Status status = job.run();
-        ASSERT_TRUE(status) << status.error().what;
-        EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-        EXPECT_TRUE(job.all_equal());
+        expect_ends_alike(job);
       }
     }
 }
@@ -110,15 +102,10 @@ TEST(SfbInTime, AllApplyTheSameGradientsWhoeverComesBack) {
         Job job(spec);
         RepeatedDeaths deaths{.job = job, .random = Random(seed, {}), .every = 50 + 60 * seed};
         bool is_compared = false;
-        while (true) {
-          const auto went = job.world().step();
-          ASSERT_TRUE(went) << went.error().what;
-          if (!*went) break;
-          deaths.after_step();
+        deaths.play([&] {
           if (!is_compared) compared += is_compared = equal_before_the_mean(job);
-        }
+        });
         returned += deaths.returned;
-        EXPECT_TRUE(job.all_equal());
       }
   EXPECT_GT(returned, kGate ? 2u : kStride > 1 ? 3u : 60u);
   EXPECT_GT(compared, kGate ? 2u : kStride > 1 ? 3u : 100u);
@@ -149,25 +136,9 @@ TEST(SfbInTime, WithPartialSpreadAllEndAlikeWhoeverDiesAndComesBack) {
       spec.rounds = kGate ? 35 : 100;
       Job job(spec);
       RepeatedDeaths deaths{.job = job, .random = Random(seed, {}), .every = 50 + 60 * (seed % 9)};
-      while (true) {
-        const auto went = job.world().step();
-        ASSERT_TRUE(went) << went.error().what;
-        if (!*went) break;
-        deaths.after_step();
-      }
+      deaths.play();
       returned += deaths.returned;
-      EXPECT_TRUE(job.world().finished());
-      EXPECT_TRUE(job.all_equal());
-      EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-      bool all_live = true;
-      for (Rank rank = 0; rank < kSites; ++rank) {
-        if (job.world().figures(rank).crashed) {
-          all_live = false;
-          continue;
-        }
-        EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
-      }
-      if (!all_live) continue;
+      if (job.living() < kSites) continue;
       ++compared;
       EXPECT_LT(job.distance(), 0.1 * job.start_distance());
     }
@@ -184,17 +155,10 @@ bool end_after_all_founders_died(const JobSpec& spec, std::uint64_t most_between
   Rank victim = 0;
   bool is_dead = false;
   std::uint64_t next_at = look.random.below(200);
-  while (true) {
-    const auto went = job.world().step();
-    if (!went) {
-      EXPECT_NE(went.error().what.find("resume from a checkpoint"), std::string::npos)
-          << went.error().what;
-      return false;
-    }
-    if (!*went) break;
+  while (job.step()) {
     const std::uint64_t now = job.world().counters().events;
     if (is_dead) {
-      if (!look.is_declared_lost(victim)) continue;
+      if (!job.declared_lost(victim)) continue;
       job.restart(victim);
       is_dead = false;
       look.dead.clear();
@@ -202,18 +166,17 @@ bool end_after_all_founders_died(const JobSpec& spec, std::uint64_t most_between
       next_at = now + 1 + look.random.below(most_between);
     } else if (victim < kSites && now >= next_at && look.all_are_in_view() &&
                !job.world().figures(victim).finished_at) {
-      job.world().inject({.kind = sim::Fault::Kind::crash,
-                          .rank = victim,
-                          .at = sim::kForever,
-                          .at_event = now + 1});
+      job.kill(victim);
       look.dead[victim] = 0;
       is_dead = true;
     }
   }
+  if (job.failure()) {
+    expect_says(*job.failure(), "resume from a checkpoint");
+    return false;
+  }
   EXPECT_EQ(victim, kSites) << "the run is too short";
-  EXPECT_TRUE(job.world().finished());
-  EXPECT_TRUE(job.all_equal());
-  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
+  expect_ended_alike(job);
   return true;
 }
 
@@ -244,16 +207,8 @@ TEST(SfbInTime, TheModelComesToTheOptimumOfAll) {
       spec.momentum = 0.3f;
       Job job(spec);
       RepeatedDeaths deaths{.job = job, .random = Random(seed, {}), .every = 400};
-      while (true) {
-        const auto went = job.world().step();
-        ASSERT_TRUE(went) << went.error().what;
-        if (!*went) break;
-        deaths.after_step();
-      }
-      EXPECT_TRUE(job.all_equal());
-      bool all_live = true;
-      for (Rank rank = 0; rank < kSites; ++rank) all_live &= !job.world().figures(rank).crashed;
-      if (!all_live || deaths.returned == 0) continue;
+      deaths.play();
+      if (job.living() < kSites || deaths.returned == 0) continue;
       ++compared;
       EXPECT_LT(job.distance(), 0.01 * job.start_distance());
     }

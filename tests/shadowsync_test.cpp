@@ -2,7 +2,7 @@
 // messages take.
 #include <gtest/gtest.h>
 
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -49,8 +49,7 @@ Log log_of(const JobSpec& spec) {
   Log log;
   Job job(spec);
   job.world().watch(log);
-  const Status status = job.run();
-  EXPECT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(runs(job));
   EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
   return log;
 }

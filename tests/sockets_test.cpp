@@ -1,11 +1,12 @@
 // The same job over sockets, to the same bits: every node in a thread of its own with an event loop
 // of its own, over TCP on the loopback, against the simulator. What bits = rank and plan promise.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <thread>
 
+#include <gtest/gtest.h>
+
+#include "tests/job_checks.h"
 #include "tests/over_sockets.h"
 #include "tests/side_by_side.h"
 
@@ -305,10 +306,8 @@ TEST(SocketsAbuse, StrangersAreTurnedAwayAndTrainingGoesOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Overlay, Sockets, ::testing::ValuesIn(tried_overlays(1)),
-                         [](const auto& one) { return one.param.name(); });
-INSTANTIATE_TEST_SUITE_P(Overlay, SocketsNightly, ::testing::ValuesIn(tried_overlays(1)),
-                         [](const auto& one) { return one.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Overlay, Sockets, ::testing::ValuesIn(tried_overlays(1)), kByName);
+INSTANTIATE_TEST_SUITE_P(Overlay, SocketsNightly, ::testing::ValuesIn(tried_overlays(1)), kByName);
 
 }  // namespace
 }  // namespace longhaul::conformance

@@ -1,10 +1,8 @@
 // A server dies at any moment, and the node that follows it goes on: every strategy with a server,
 // in virtual time.
-#include <gtest/gtest.h>
-
 #include <numeric>
 
-#include "tests/job_builder.h"
+#include "tests/job_checks.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -38,34 +36,16 @@ struct TakesOver : ::testing::TestWithParam<Variant<SyncEntry>> {
     return spec;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Server, TakesOver, ::testing::ValuesIn(served()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Server, TakesOver, ::testing::ValuesIn(served()), kByName);
 struct StandsBy : TakesOver {};
 INSTANTIATE_TEST_SUITE_P(Server, StandsBy, ::testing::ValuesIn(served_once_each_in_the_gate()),
-                         [](const auto& info) { return info.param.name(); });
-
-// Of a job that has run to its end.
-void expect_the_others_ended_alike(Job& job, const JobSpec& spec) {
-  EXPECT_TRUE(job.all_equal());
-  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-  for (Rank rank = 0; rank < job.world().size(); ++rank) {
-    if (job.world().figures(rank).crashed) continue;
-    EXPECT_TRUE(job.world().node(rank).finished()) << rank;
-    EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
-  }
-}
+                         kByName);
 
 // The ranks are in the order of their deaths.
 void expect_the_others_end_alike(JobSpec spec, std::vector<Fault> faults) {
   spec.faults = std::move(faults);
   Job job(spec);
-  const Status status = job.run();
-  ASSERT_TRUE(status) << status.error().what;
-  expect_the_others_ended_alike(job, spec);
-}
-
-Fault dies(Rank rank, std::uint64_t event) {
-  return {.kind = Fault::Kind::crash, .rank = rank, .at_event = event};
+  expect_ends_alike(job);
 }
 
 TEST_P(TakesOver, TheFollowerGoesOnWheneverTheServerDies) {
@@ -84,7 +64,7 @@ TEST_P(TakesOver, TheFollowerGoesOnWheneverTheServerDies) {
                      " dies at event " + std::to_string(at));
         ++tried;
         JobSpec with = like;
-        with.faults = {dies(server, at)};
+        with.faults = {crash(server, at)};
         Job job(with);
         const Status status = job.run();
         // Before the first copy can be there a death may end the run, with a reason.
@@ -94,7 +74,7 @@ TEST_P(TakesOver, TheFollowerGoesOnWheneverTheServerDies) {
           continue;
         }
         ASSERT_TRUE(status) << status.error().what;
-        expect_the_others_ended_alike(job, like);
+        expect_ended_alike(job);
       }
     }
   }
@@ -113,17 +93,13 @@ TEST_P(StandsBy, TheNextOneFollowsTheFollower) {
     for (const auto& [first, second] : {std::pair<Rank, Rank>{0, 1}, {1, 0}}) {
       SCOPED_TRACE("rank " + std::to_string(first) + " dies at event " + std::to_string(at) +
                    ", rank " + std::to_string(second) + " at " + std::to_string(later));
-      const std::vector<Fault> faults = {dies(first, at), dies(second, later)};
       JobSpec with = like;
-      with.faults = faults;
+      with.faults = {crash(first, at), crash(second, later)};
       Job job(with);
       const Status status = job.run();
       ++tried[first];
-      if (status) ++went_on[first], expect_the_others_ended_alike(job, like);
-      if (!status) {
-        EXPECT_NE(status.error().what.find("the server is lost"), std::string::npos)
-            << status.error().what;
-      }
+      if (status) ++went_on[first], expect_ended_alike(job);
+      if (!status) expect_says(status.error(), "the server is lost");
     }
   }
   for (const Rank first : {0u, 1u}) EXPECT_GE(2 * went_on[first], tried[first]) << first;
@@ -132,12 +108,11 @@ TEST_P(StandsBy, TheNextOneFollowsTheFollower) {
 TEST_P(StandsBy, BothAtOnceEndTheRunWithAReason) {
   JobSpec both = spec(5, false, 1);
   const std::uint64_t events = events_of(both);
-  both.faults = {dies(0, events / 2), dies(1, events / 2)};
+  both.faults = {crash(0, events / 2), crash(1, events / 2)};
   Job job(both);
   const Status status = job.run();
   if (status) return;  // the two losses were agreed on one after the other
-  EXPECT_NE(status.error().what.find("the server is lost"), std::string::npos)
-      << status.error().what;
+  expect_says(status.error(), "the server is lost");
 }
 
 // With two standbys the third in line has a copy, too, of the one before who never sent one.
@@ -152,7 +127,7 @@ TEST_P(StandsBy, TwoAtOnceDoNotEndTheRunWithTwoStandbys) {
     for (std::uint64_t at = events / 4; at < events; at += kStride * events / 23 + 1) {
       SCOPED_TRACE("ranks " + std::to_string(server) + " and " + std::to_string(next) +
                    " die at event " + std::to_string(at));
-      expect_the_others_end_alike(like, {dies(server, at), dies(next, at)});
+      expect_the_others_end_alike(like, {crash(server, at), crash(next, at)});
     }
   }
 }
@@ -164,52 +139,27 @@ struct Comeback {
   std::uint64_t at = 0, later = 0, then = 0;  // events: of the loss; to the return; to the second's
 };
 
-bool is_declared_lost(Job& job, Rank lost) {
-  for (Rank rank = 0; rank < job.world().size(); ++rank)
-    if (rank != lost && !job.world().figures(rank).crashed &&
-        job.world().node(rank).view().has(lost))
-      return false;
-  return true;
-}
-
 // True if the run came to its end.
 bool comes_to_its_end(const JobSpec& spec, const Comeback& story, bool& came_back) {
   Job job(spec);
-  std::optional<Error> ended;
-  const auto step = [&] {
-    const auto went = job.world().step();
-    if (!went) ended = went.error();
-    return went && *went;
-  };
-  const auto dies_and_is_back = [&](Rank rank, std::uint64_t event) {
-    job.world().inject(
-        {.kind = Fault::Kind::crash, .rank = rank, .at = sim::kForever, .at_event = event});
-    while (!job.world().figures(rank).crashed || !is_declared_lost(job, rank))
-      if (!step()) return false;
+  const auto dies_and_is_back = [&](Rank rank, std::uint64_t later) {
+    job.kill(rank, later);
+    while (!job.declared_lost(rank))
+      if (!job.step()) return false;
     for (std::uint64_t i = 0; i < story.later; ++i)
-      if (!step()) return false;
+      if (!job.step()) return false;
     job.restart(rank);
     return true;
   };
   came_back = dies_and_is_back(story.first, story.at);
-  if (came_back) dies_and_is_back(story.second, job.world().counters().events + story.then);
-  while (!ended && step()) {
+  if (came_back) dies_and_is_back(story.second, story.then);
+  while (!job.failure() && job.step()) {
   }
-  if (ended) {
-    EXPECT_NE(ended->what.find("the server is lost"), std::string::npos) << ended->what;
-    return false;
-  }
-  EXPECT_TRUE(job.world().finished());
-  EXPECT_TRUE(job.all_equal());
-  EXPECT_TRUE(job.bad_messages.empty()) << job.bad_messages.front();
-  for (Rank rank = 0; rank < job.world().size(); ++rank) {
-    if (job.world().figures(rank).crashed) continue;
-    EXPECT_TRUE(job.world().node(rank).finished()) << rank;
-    if (job.world().node(rank).place().me().is(Role::worker)) {
-      EXPECT_EQ(job.world().node(rank).strategy().rounds_done(), spec.rounds) << rank;
-    }
-  }
-  return true;
+  if (job.failure())
+    expect_says(*job.failure(), "the server is lost");
+  else
+    expect_ended_alike(job);
+  return !job.failure();
 }
 
 struct ComesBack : TakesOver {};
@@ -220,8 +170,7 @@ std::vector<Variant<SyncEntry>> served_that_return() {
   });
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Server, ComesBack, ::testing::ValuesIn(served_that_return()),
-                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Server, ComesBack, ::testing::ValuesIn(served_that_return()), kByName);
 
 TEST_P(ComesBack, AndWhoFollowsDiesInItsTurn) {
   std::size_t tried = 0, went_on = 0, back = 0;
@@ -257,7 +206,7 @@ TEST_P(ComesBack, AndWhoFollowsDiesInItsTurn) {
 // What follows is a function of what has come: a run that is saved after any event goes on alike.
 TEST_P(StandsBy, SavedAtAnyMomentItEndsWithTheSameBits) {
   JobSpec like = spec(3, true, 1);
-  like.faults = {dies(3, events_of(like) / 2)};
+  like.faults = {crash(3, events_of(like) / 2)};
   Job whole(like);
   ASSERT_TRUE(whole.run());
   const std::uint64_t events = whole.world().counters().events;

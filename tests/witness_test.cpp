@@ -49,7 +49,7 @@ TEST(Witness, OneOfTwoGoesOnWithoutTheOther) {
       SCOPED_TRACE(spec.parts.name() + ", rank " + std::to_string(lost) + " lost at event " +
                    std::to_string(at));
       Job job(spec);
-      job.world().inject({.kind = sim::Fault::Kind::crash, .rank = lost, .at_event = at});
+      job.world().inject(crash(lost, at));
       const Status ended = job.run();
       EXPECT_TRUE(ended) << (ended ? "" : ended.error().what);
       EXPECT_TRUE(job.world().finished());
@@ -65,7 +65,7 @@ TEST(Witness, WithoutOneTheOtherSaysWhatItLacks) {
   JobSpec spec = two_and_a_witness(all_combinations_with(tried_overlays().front()).front());
   spec.witness = false;
   Job job(spec);
-  job.world().inject({.kind = sim::Fault::Kind::crash, .rank = 1, .at_event = 60});
+  job.world().inject(crash(1, 60));
   const Status ended = job.run();
   ASSERT_FALSE(ended);
   EXPECT_NE(ended.error().what.find("roles = [\"witness\"]"), std::string::npos)

@@ -1,4 +1,4 @@
-#include "longhaul/cli/advise_search.h"
+#include "longhaul/cli/advise_text.h"
 
 #include <cmath>
 #include <map>

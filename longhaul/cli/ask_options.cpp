@@ -6,7 +6,7 @@
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
-#include "longhaul/run/focus/answers.h"
+#include "longhaul/cli/run_options.h"
 #include "longhaul/run/focus/api.h"
 #include "longhaul/run/focus/serve.h"
 #include "longhaul/run/job/json.h"
@@ -15,12 +15,11 @@
 namespace longhaul::cli {
 
 void add_ask_options(CLI::App& sub, AskOptions& options) {
-  sub.add_option("--site", options.site, "the site that is asked (default: the first that serves)")
-      ->type_name("NAME");
-  sub.add_option("--out", options.out, "the folder of longhaul serve (default: runs/NAME)")
-      ->type_name("DIR");
-  sub.add_option("--address", options.address, "host:port of a site's interface, in place of both")
-      ->type_name("ADDRESS");
+  option(sub, "--site", options.site, "the site that is asked (default: the first that serves)",
+         "NAME");
+  option(sub, "--out", options.out, "the folder of longhaul serve (default: runs/NAME)", "DIR");
+  option(sub, "--address", options.address, "host:port of a site's interface, in place of both",
+         "ADDRESS");
 }
 
 namespace {
@@ -38,9 +37,8 @@ Result<std::vector<AskedSite>> sites_to_ask(const AskOptions& options, const std
   if (!options.site.empty()) {
     LH_LET(rank, run::find_node(job, options.site));
     const std::string own = run::node_folder(folder, members[rank]);
-    auto address = run::api_address(own);
-    if (!address) return address.error();
-    return std::vector{AskedSite{*std::move(address), own}};
+    LH_LET(address, run::api_address(own));
+    return std::vector{AskedSite{std::move(address), own}};
   }
   std::vector<AskedSite> all;
   for (const Member& member : members) {

@@ -14,9 +14,7 @@
 namespace longhaul::cli {
 namespace {
 
-struct BoundArgs {
-  std::string job;
-  run::Overrides overrides;
+struct BoundArgs : JobOptions {
   double mbytes = 25;
   std::string op = "all-reduce", root;
   bool payload = false, json = false;
@@ -129,16 +127,14 @@ void print_text(const BoundArgs& args, const run::Job& job, const flow::Task& ta
       "\nTraffic within a site is left out, and in plans of trees delays; see docs/bounds.md.\n");
 }
 
-int bound(const BoundArgs& args) {
-  auto job = run::load_job(args.job, args.overrides);
-  if (!job) return print_error(job.error());
+Result<int> bound(const BoundArgs& args) {
+  LH_LET(job, args.load());
   if (args.at_s >= 0)
-    job->network = flow::at_time(job->network, job->job.seed, from_seconds(args.at_s));
-  auto task = task_of(args, job->network);
-  if (!task) return print_error(task.error());
-  const flow::Bound limits = flow::lower_bound(job->network, *task);
-  const std::optional<flow::TreePacking> trees = flow::pack_trees(job->network, *task);
-  (args.json ? print_json : print_text)(args, *job, *task, limits, trees);
+    job.network = flow::at_time(job.network, job.job.seed, from_seconds(args.at_s));
+  LH_LET(task, task_of(args, job.network));
+  const flow::Bound limits = flow::lower_bound(job.network, task);
+  const std::optional<flow::TreePacking> trees = flow::pack_trees(job.network, task);
+  (args.json ? print_json : print_text)(args, job, task, limits, trees);
   return kDone;
 }
 
@@ -148,26 +144,20 @@ void add_bound(CLI::App& app, int& code) {
   auto args = std::make_shared<BoundArgs>();
   CLI::App* sub =
       app.add_subcommand("bound", "how fast a collective can be on a job's network, at best");
-  sub->add_option("JOB", args->job, "job file (TOML); see docs/job-file.md")->required();
-  sub->add_option("--mbytes", args->mbytes, "size of one vector, in MB (default: 25)")
-      ->check(CLI::Range(1e-6, 1e9))
-      ->type_name("M");
-  sub->add_option("--op", args->op, "all-reduce (default) or broadcast")
-      ->check(CLI::IsMember({"all-reduce", "broadcast"}))
-      ->type_name("OP");
-  sub->add_option("--root", args->root, "the site that broadcasts (default: the first)")
-      ->type_name("SITE");
-  sub->add_option("--at", args->at_s,
-                  "rates as they are so many seconds after the start (default: the highest)")
-      ->check(CLI::Range(0., 1e9))
-      ->type_name("SECONDS");
+  args->add_job_to(*sub);
+  option(*sub, "--mbytes", args->mbytes, "size of one vector, in MB (default: 25)", "M",
+         CLI::Range(1e-6, 1e9));
+  option(*sub, "--op", args->op, "all-reduce (default) or broadcast", "OP",
+         CLI::IsMember({"all-reduce", "broadcast"}));
+  option(*sub, "--root", args->root, "the site that broadcasts (default: the first)", "SITE");
+  option(*sub, "--at", args->at_s,
+         "rates as they are so many seconds after the start (default: the highest)", "SECONDS",
+         CLI::Range(0., 1e9));
   sub->add_flag("--payload", args->payload,
                 "counts the vector's bytes alone, as the simulator's FIFO queues do");
   sub->add_flag("--json", args->json, "prints one JSON object and nothing else");
-  add_set_option(*sub, args->overrides.sets);
-  add_wan_option(*sub, args->overrides.wan);
   sub->footer("Example:\n  longhaul bound examples/mnist-4-sites.toml --mbytes 25 --wan gaia-11");
-  sub->callback([args, &code] { code = bound(*args); });
+  sub->callback([args, &code] { code = code_of(bound(*args)); });
 }
 
 }  // namespace longhaul::cli

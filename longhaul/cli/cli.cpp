@@ -8,9 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <string>
 #include <system_error>
-#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -114,6 +112,17 @@ int printed(int code) {
 }
 
 }  // namespace
+
+std::string version_text() { return "longhaul " LONGHAUL_VERSION; }
+
+void add_version(CLI::App& app, int& code) {
+  CLI::App* sub = app.add_subcommand("version", "prints the version");
+  sub->footer("Example:\n  longhaul version");
+  sub->callback([&code] {
+    fmt::print("{}\n", version_text());
+    code = kDone;
+  });
+}
 
 int run_words(const std::vector<std::string>& words) {
   std::vector<const char*> argv = {"longhaul"};

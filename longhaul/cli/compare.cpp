@@ -6,11 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
-#include "longhaul/cli/compare_emit.h"
 #include "longhaul/cli/compare_jobs.h"
 #include "longhaul/cli/compare_ranking.h"
 #include "longhaul/cli/output.h"
-#include "longhaul/cli/resumed_runs.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
@@ -49,9 +47,8 @@ bool is_over(const Summary& s) {
 // What is in the folders already: results of finished runs of these jobs, budgets included.
 Status look(std::vector<ComparedRun>& runs) {
   for (ComparedRun& one : runs) {
-    auto summary = run::read_summary(one.folder);
-    if (!summary) return summary.error();
-    one.summary = *std::move(summary);
+    LH_LET(summary, run::read_summary(one.folder));
+    one.summary = std::move(summary);
     if (one.summary && is_over(*one.summary)) {
       LH_LET(same, run::nothing_left(one.folder, one.job->job));
       if (!same) one.summary.reset();
@@ -246,14 +243,12 @@ void print_outcome(const Comparison& comparison, const std::vector<ComparedRun>&
 }
 
 // Tasks of finished runs are left out, so that the same command goes on.
-int emit(const CompareArgs& args, const Comparison& comparison, const std::string& base,
-         std::vector<ComparedRun>& runs) {
-  if (const Status cleared = clear_single_runs(runs, base, args.common.force); !cleared)
-    return print_error(cleared.error());
-  if (const Status written = write_job_files(runs); !written) return print_error(written.error());
-  if (const Status looked = look(runs); !looked) return print_error(looked.error());
-  auto program = run::own_program();
-  if (!program) return print_error(program.error());
+Result<int> emit(const CompareArgs& args, const Comparison& comparison, const std::string& base,
+                 std::vector<ComparedRun>& runs) {
+  LH_TRY(clear_single_runs(runs, base, args.common.force));
+  LH_TRY(write_job_files(runs));
+  LH_TRY(look(runs));
+  LH_LET(program, run::own_program());
   std::vector<EmittedTask> tasks;
   for (const ComparedRun& one : runs) {
     if (one.summary && is_over(*one.summary)) continue;
@@ -263,37 +258,36 @@ int emit(const CompareArgs& args, const Comparison& comparison, const std::strin
         tasks.back().command.push_back(std::move(word));
     if (has_run(one.folder)) tasks.back().command.push_back("--resume");
   }
-  fmt::print("{}", emitted_tasks(args.emit, comparison.name, *program, tasks));
+  fmt::print("{}", emitted_tasks(args.emit, comparison.name, program, tasks));
   fmt::print(stderr, "{} tasks; when they have ended: the same command with --gather instead\n",
              tasks.size());
   return kDone;
 }
 
-int compare(const CompareArgs& args) {
-  auto comparison = compared_jobs(args.common, args.axes);
-  if (!comparison) return print_error(comparison.error());
+Result<int> compare(const CompareArgs& args) {
+  LH_LET(comparison, compared_jobs(args.common, args.axes));
   const std::string base =
-      args.common.out.empty() ? "runs/" + comparison->name + "-compare" : args.common.out;
+      args.common.out.empty() ? "runs/" + comparison.name + "-compare" : args.common.out;
   std::vector<ComparedRun> runs;
-  for (const ComparedJob& job : comparison->jobs)
+  for (const ComparedJob& job : comparison.jobs)
     runs.push_back({.job = &job,
                     .folder = base + "/" + job.path,
                     .job_file = base + "/jobs/" + job.path + ".toml"});
-  if (!args.emit.empty()) return emit(args, *comparison, base, runs);
+  if (!args.emit.empty()) return emit(args, comparison, base, runs);
   const Status done = args.gather ? look(runs) : run_rest(args, base, runs);
-  if (!done) return print_error(done.error());
+  if (!done) return done.error();
   Outcome outcome = outcome_of(runs, args.axes.any_all());
   for (const ComparedRun& one : runs)
     if (args.common.require_target && one.summary)
       outcome.code = std::max(outcome.code, run::exit_code(*one.summary, true));
-  const nlohmann::ordered_json json = result_json(*comparison, runs, outcome);
+  const nlohmann::ordered_json json = result_json(comparison, runs, outcome);
   if (const Status written = run::write_atomically(base + "/compare.json", json_text(json) + "\n");
       !written && !args.gather)
-    return print_error(written.error());
+    return written.error();
   if (args.common.json)
     fmt::print("{}\n", json_text(json));
   else
-    print_outcome(*comparison, runs, outcome, base);
+    print_outcome(comparison, runs, outcome, base);
   for (const ComparedRun* one : outcome.failed)
     fmt::print(stderr, "longhaul: {}: {}\n", one->job->path, one->failure);
   if (outcome.code == kInterrupted) print_resume_hint();
@@ -301,29 +295,23 @@ int compare(const CompareArgs& args) {
 }
 
 void add_axes(CLI::App& sub, CompareAxes& axes) {
-  auto kinds = [&](const char* option, std::vector<std::string>& into, const char* doc) {
-    return sub.add_option(option, into, doc)
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->type_name("A,B|all");
+  auto kinds = [&](const char* name, std::vector<std::string>& into, const char* doc) {
+    return option(sub, name, into, doc, "A,B|all")->delimiter(',')->allow_extra_args(false);
   };
   kinds("--sync", axes.syncs, "sync kinds, separated by commas, or all")->required();
   kinds("--overlay", axes.overlays, "overlay kinds (default: the job's)");
   kinds("--transfer", axes.transfers, "transfer kinds (default: the job's)");
   kinds("--codec", axes.codecs, "codec kinds (default: the job's)");
-  sub.add_option("--sweep", axes.sweeps, "values of one key: --sweep sync.steps=5,10,20")
-      ->type_name("TABLE.KEY=V,V")
+  option(sub, "--sweep", axes.sweeps, "values of one key: --sweep sync.steps=5,10,20",
+         "TABLE.KEY=V,V")
       ->allow_extra_args(false);
-  sub.add_option("--seeds", axes.seeds,
-                 "repeats each with this many seeds; median, range, ties (default 1)")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
-      ->type_name("N");
-  auto* hours = sub.add_option("--hours", axes.hours, "virtual time that each may take")
-                    ->check(CLI::PositiveNumber)
-                    ->type_name("H");
-  sub.add_option("--epochs", axes.epochs, "samples that each may use, in training sets")
-      ->check(CLI::PositiveNumber)
-      ->type_name("E")
+  option(sub, "--seeds", axes.seeds,
+         "repeats each with this many seeds; median, range, ties (default 1)", "N",
+         CLI::Range(std::uint64_t{1}, std::uint64_t{1000}));
+  auto* hours = option(sub, "--hours", axes.hours, "virtual time that each may take", "H",
+                       CLI::PositiveNumber);
+  option(sub, "--epochs", axes.epochs, "samples that each may use, in training sets", "E",
+         CLI::PositiveNumber)
       ->excludes(hours);
 }
 
@@ -337,21 +325,18 @@ void add_compare(CLI::App& app, int& code) {
   args->common.add_to(*sub, "runs/NAME-compare",
                       "keeps finished runs, continues interrupted ones, starts the others");
   add_axes(*sub, args->axes);
-  sub->add_option("--jobs", args->at_once, "runs at a time, each a process (default 1)")
-      ->check(CLI::Range(1u, 1024u))
-      ->type_name("N");
-  auto* emit = sub->add_option("--emit", args->emit,
-                               "prints a task for each run instead: parallel, slurm or k8s")
-                   ->check(CLI::IsMember({"parallel", "slurm", "k8s"}))
-                   ->type_name("KIND");
+  option(*sub, "--jobs", args->at_once, "runs at a time, each a process (default 1)", "N",
+         CLI::Range(1u, 1024u));
+  auto* emit = option(*sub, "--emit", args->emit,
+                      "prints a task for each run instead: parallel, slurm or k8s", "KIND",
+                      CLI::IsMember({"parallel", "slurm", "k8s"}));
   sub->add_flag("--gather", args->gather, "runs nothing: the table of the runs that are there")
       ->excludes(emit);
-  add_wan_option(*sub, args->common.wan);
   sub->footer(
       "Examples:\n  longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco\n"
       "  longhaul compare examples/bsp.toml --sync all --overlay direct,ring --epochs 5 --jobs 2\n"
       "The job file's [for.KIND.TABLE] tables hold what only one strategy needs.");
-  sub->callback([args, &code] { code = compare(*args); });
+  sub->callback([args, &code] { code = code_of(compare(*args)); });
 }
 
 }  // namespace longhaul::cli

@@ -6,8 +6,6 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "longhaul/run/job/reference.h"
 
 namespace longhaul::cli {
@@ -103,14 +101,12 @@ Result<std::vector<Axis>> axes_of(const Parts& parts, const CompareAxes& asked) 
   for (auto [table, kinds] :
        {std::pair{"sync", &asked.syncs}, std::pair{"overlay", &asked.overlays},
         std::pair{"transfer", &asked.transfers}, std::pair{"codec", &asked.codecs}}) {
-    auto axis = kind_axis(parts, table, *kinds);
-    if (!axis) return axis.error();
-    axes.push_back(*std::move(axis));
+    LH_LET(axis, kind_axis(parts, table, *kinds));
+    axes.push_back(std::move(axis));
   }
   for (const std::string& sweep : asked.sweeps) {
-    auto axis = sweep_axis(sweep);
-    if (!axis) return axis.error();
-    axes.push_back(*std::move(axis));
+    LH_LET(axis, sweep_axis(sweep));
+    axes.push_back(std::move(axis));
   }
   std::size_t count = asked.seeds;
   for (const Axis& axis : axes) {
@@ -154,9 +150,8 @@ class Builder {
     const std::string label = label_of(at);
     std::optional<std::uint64_t> first;
     for (std::uint64_t i = 0; i < asked_.seeds; ++i) {
-      auto doc = document(at, first ? std::optional(*first + i) : std::nullopt);
-      if (!doc) return doc.error();
-      auto job = run::resolve_job(*std::move(doc));
+      LH_LET(doc, document(at, first ? std::optional(*first + i) : std::nullopt));
+      auto job = run::resolve_job(std::move(doc));
       if (!job) {
         const std::string& sync = axes_[0].values[at[0]];
         if (first_refusal_.empty())
@@ -246,13 +241,12 @@ class Builder {
 
 Result<Comparison> compared_jobs(const RunOptions& options, const CompareAxes& asked) {
   Parts parts = run::all_parts();
-  auto axes = axes_of(parts, asked);
-  if (!axes) return axes.error();
-  if (!(*axes)[0].all && !asked.syncs.empty() && !asked.lenient) {
+  LH_LET(axes, axes_of(parts, asked));
+  if (!axes[0].all && !asked.syncs.empty() && !asked.lenient) {
     LH_LET(doc, run::load_document(options.job, {options.sets, options.wan}));
     LH_TRY(check_sync_keys(parts, doc.table("sync"), asked.syncs));
   }
-  return Builder(options, asked, std::move(parts), *std::move(axes)).build();
+  return Builder(options, asked, std::move(parts), std::move(axes)).build();
 }
 
 }  // namespace longhaul::cli

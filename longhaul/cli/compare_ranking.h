@@ -42,4 +42,14 @@ std::string ranking_text(const std::string& name, const std::vector<RankedGroup>
                          const run::CostTable& prices);
 nlohmann::ordered_json to_json(const RankedGroup&);
 
+struct EmittedTask {
+  std::string name;                  // "fedavg-ring"
+  std::vector<std::string> command;  // without the program
+};
+
+// `kind`: "parallel": a shell command a line, for GNU parallel or xargs. "slurm": a job array for
+// sbatch. "k8s": one Job of Kubernetes a run; the image and the volume of the runs are to be set.
+std::string emitted_tasks(const std::string& kind, const std::string& name,
+                          const std::string& program, const std::vector<EmittedTask>&);
+
 }  // namespace longhaul::cli

@@ -6,8 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "longhaul/cli/compare_emit.h"
-#include "longhaul/report/seed_groups.h"
+#include "longhaul/report/seed_ranges.h"
 
 namespace longhaul::cli {
 namespace {

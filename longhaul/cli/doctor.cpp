@@ -2,28 +2,27 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
-#include "longhaul/cli/security_options.h"
-#include "longhaul/doctor/wan_file.h"
+#include "longhaul/doctor/report.h"
 #include "longhaul/run/atomic_file.h"
-#include "longhaul/run/launcher_identity.h"
+#include "longhaul/run/nodes.h"
+#include "longhaul/run/run_pool.h"
 
 namespace longhaul::cli {
 namespace {
 
 constexpr int kFindings = 1, kManySites = 200;
 
-struct DoctorArgs {
-  std::string job, site, out, write_wan;
-  run::Overrides overrides;
+struct DoctorArgs : JobOptions {
+  std::string site, out, write_wan;
   std::vector<std::string> addresses;
   run::Security security;
   doctor::MeasurementPlan plan;
@@ -101,26 +100,24 @@ int exit_code(const doctor::Report& report) {
   return worst(findings(report)) == doctor::Grade::bad ? kFindings : kDone;
 }
 
-int coordinate(const DoctorArgs& args, const run::Job& job) {
-  const auto report = run_doctor_coordinator(job, options_of(args, job, 0));
-  if (!report) return print_error(report.error());
+Result<int> coordinate(const DoctorArgs& args, const run::Job& job) {
+  LH_LET(report, run_doctor_coordinator(job, options_of(args, job, 0)));
   if (args.json)
-    fmt::print("{}\n", to_json(*report));
+    fmt::print("{}\n", to_json(report));
   else
-    print_report(*report);
-  if (args.write_wan.empty()) return exit_code(*report);
-  const auto text = wan_toml(*report);
+    print_report(report);
+  if (args.write_wan.empty()) return exit_code(report);
+  const auto text = wan_toml(report);
   if (!text) {
     print_error(text.error());
     return kFailed;
   }
-  if (const Status written = run::write_atomically(args.write_wan, *text); !written)
-    return print_error(written.error());
+  LH_TRY(run::write_atomically(args.write_wan, *text));
   if (!args.json) fmt::print("The network as measured is in {}\n", args.write_wan);
-  return exit_code(*report);
+  return exit_code(report);
 }
 
-int follow(const DoctorArgs& args, const run::Job& job, std::uint32_t site) {
+Result<int> follow(const DoctorArgs& args, const run::Job& job, std::uint32_t site) {
   const Status done = run_doctor_participant(job, options_of(args, job, site));
   if (!done) {
     const int code = print_error(done.error());
@@ -151,23 +148,17 @@ std::vector<std::string> arguments_of(const DoctorArgs& args) {
   return words;
 }
 
-int start(const DoctorArgs& args, const run::Job& job) {
-  std::error_code code;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
+Result<int> start(const DoctorArgs& args, const run::Job& job) {
+  LH_LET(program, run::own_program());
   if (job.sites.size() > kManySites)
-    return print_error(invalid(fmt::format(
+    return invalid(fmt::format(
         "{}: {} sites are too many processes for this machine (at most {}); --site NAME is for "
         "real sites",
-        job.file, job.sites.size(), kManySites)));
-  run::DoctorsOptions with{.program = program.string(),
-                           .network = {args.job},
+        job.file, job.sites.size(), kManySites));
+  run::DoctorsOptions with{.program = program,
+                           .network = args.job_arguments(),
                            .lab = args.lab,
                            .insecure = args.security.insecure};
-  for (const std::string& set : args.overrides.sets)
-    with.network.insert(with.network.end(), {"--set", set});
-  if (!args.overrides.wan.empty())
-    with.network.insert(with.network.end(), {"--wan", args.overrides.wan});
   with.arguments = arguments_of(args);
   with.arguments.insert(with.arguments.begin(), with.network.begin(), with.network.end());
   // The first site's words are the result; the others only say how they are.
@@ -186,35 +177,27 @@ int start(const DoctorArgs& args, const run::Job& job) {
   return ended.error().kind == Error::Kind::invalid_argument ? told : kFailed;
 }
 
-int run_doctor(const DoctorArgs& args) {
+Result<int> run_doctor(const DoctorArgs& args) {
   warn_if_insecure(args.security.insecure);
-  const auto job = run::load_job(args.job, args.overrides);
-  if (!job) return print_error(job.error());
-  const auto site = args.site.empty() ? Result<std::uint32_t>(0u) : run::find_site(*job, args.site);
-  if (!site) return print_error(site.error());
-  if (*site != 0) return follow(args, *job, *site);
-  if (const Status good = can_write(args); !good) return print_error(good.error());
-  return args.site.empty() ? start(args, *job) : coordinate(args, *job);
+  LH_LET(job, args.load());
+  LH_LET(site, args.site.empty() ? Result<std::uint32_t>(0u) : run::find_site(job, args.site));
+  if (site != 0) return follow(args, job, site);
+  LH_TRY(can_write(args));
+  return args.site.empty() ? start(args, job) : coordinate(args, job);
 }
 
 void add_measuring(CLI::App& sub, DoctorArgs& args) {
-  sub.add_option("--patience", args.arrival_timeout,
-                 "seconds that a site has to come (default: 30)")
-      ->check(CLI::Range(1.0, 86400.0))
-      ->type_name("S");
-  sub.add_option("--seconds", args.plan.seconds, "of bulk for each way, at most (default: 4)")
-      ->check(CLI::Range(0.1, 60.0))
-      ->type_name("S");
-  sub.add_option("--mbytes", args.plan.mbytes, "of bulk for each way, at most (default: 250)")
-      ->check(CLI::Range(0.1, 100000.0))
-      ->type_name("MB");
-  sub.add_option("--datagrams", args.plan.datagrams,
-                 "UDP probes for loss and DSCP, each way; 0: none (default: 200)")
-      ->check(CLI::Range(0u, doctor::kMaxDatagrams))
-      ->type_name("N");
-  sub.add_option("--pings", args.plan.pings, "TCP probes for round trip and clock (default: 11)")
-      ->check(CLI::Range(1u, 1000u))
-      ->type_name("N");
+  option(sub, "--patience", args.arrival_timeout, "seconds that a site has to come (default: 30)",
+         "S", CLI::Range(1.0, 86400.0));
+  option(sub, "--seconds", args.plan.seconds, "of bulk for each way, at most (default: 4)", "S",
+         CLI::Range(0.1, 60.0));
+  option(sub, "--mbytes", args.plan.mbytes, "of bulk for each way, at most (default: 250)", "MB",
+         CLI::Range(0.1, 100000.0));
+  option(sub, "--datagrams", args.plan.datagrams,
+         "UDP probes for loss and DSCP, each way; 0: none (default: 200)", "N",
+         CLI::Range(0u, doctor::kMaxDatagrams));
+  option(sub, "--pings", args.plan.pings, "TCP probes for round trip and clock (default: 11)", "N",
+         CLI::Range(1u, 1000u));
   sub.add_flag("--one-by-one", args.one_by_one,
                "one pair at a time in all, not one for each site: for pairs that share a link");
 }
@@ -226,16 +209,15 @@ void add_doctor(CLI::App& app, int& code) {
   CLI::App* sub = app.add_subcommand(
       "doctor",
       "before a run: who reaches whom, how fast, and what to do where something is wrong");
-  sub->add_option("JOB", args->job, "job file (TOML); see docs/job-file.md")->required();
-  CLI::Option* site = sub->add_option("--site", args->site,
-                                      "this is that site, of real ones: say it at each; the first "
-                                      "site prints (default: all sites as processes here)")
-                          ->type_name("NAME");
-  sub->add_option("--addresses", args->addresses,
-                  "host:port of all sites, with commas (default: [[site]] address)")
+  args->add_job_to(*sub);
+  CLI::Option* site = option(*sub, "--site", args->site,
+                             "this is that site, of real ones: say it at each; the first "
+                             "site prints (default: all sites as processes here)",
+                             "NAME");
+  option(*sub, "--addresses", args->addresses,
+         "host:port of all sites, with commas (default: [[site]] address)", "LIST")
       ->delimiter(',')
-      ->needs(site)
-      ->type_name("LIST");
+      ->needs(site);
   add_security_options(*sub, args->security);
   sub->get_option("--keys")->needs(site);
   sub->add_flag(
@@ -243,14 +225,10 @@ void add_doctor(CLI::App& app, int& code) {
          "each site in a network of its own, with the job's [wan] between them (docs/lab.md; "
          "as root)")
       ->excludes(site);
-  sub->add_option("--write-wan", args->write_wan,
-                  "writes what was measured as the [wan] of a job file (at the first site)")
-      ->type_name("FILE");
+  option(*sub, "--write-wan", args->write_wan,
+         "writes what was measured as the [wan] of a job file (at the first site)", "FILE");
   add_measuring(*sub, *args);
-  add_set_option(*sub, args->overrides.sets);
-  add_wan_option(*sub, args->overrides.wan);
-  sub->add_option("--out", args->out, "folder of the run to come (default: runs/NAME)")
-      ->type_name("DIR");
+  option(*sub, "--out", args->out, "folder of the run to come (default: runs/NAME)", "DIR");
   sub->add_flag("--force", args->force, "--write-wan replaces a file, and may measure loopback");
   sub->add_flag("--quiet", args->quiet, "no progress");
   sub->add_flag("--json", args->json, "prints the result as one JSON object and nothing else");
@@ -259,7 +237,7 @@ void add_doctor(CLI::App& app, int& code) {
       "  longhaul doctor examples/bsp.toml --lab --write-wan wan.toml\n"
       "Exit codes: 0 nothing is wrong, 1 something is (marked !), 2 bad job or usage, 3 a site or "
       "a way\ncannot be reached, 4 internal error, 130 Ctrl-C");
-  sub->callback([args, &code] { code = run_doctor(*args); });
+  sub->callback([args, &code] { code = code_of(run_doctor(*args)); });
 }
 
 }  // namespace longhaul::cli

@@ -5,23 +5,20 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/run/experiment.h"
+#include "longhaul/run/job/json.h"
 
 namespace longhaul::cli {
 namespace {
 
-int evaluate(const std::string& folder, bool json) {
-  auto score = run::evaluate(folder);
-  if (!score) return print_error(score.error());
+Result<int> evaluate(const std::string& folder, bool json) {
+  LH_LET(score, run::evaluate(folder));
   if (json) {
-    const nlohmann::ordered_json object = {{"run", folder},
-                                           {"accuracy", score->accuracy},
-                                           {"loss", score->loss},
-                                           {"samples", score->samples},
-                                           {"params_hash", score->params_hash}};
+    nlohmann::ordered_json object = {{"run", folder}};
+    object.update(run::json_of(score));
     fmt::print("{}\n", object.dump(2));
   } else {
-    fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", folder, 100 * score->accuracy,
-               score->loss, score->samples);
+    fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", folder, 100 * score.accuracy,
+               score.loss, score.samples);
   }
   return kDone;
 }
@@ -38,7 +35,7 @@ void add_evaluate(CLI::App& app, int& code) {
   sub->add_option("RUN", args->folder, "folder of a run")->required();
   sub->add_flag("--json", args->json, "prints one JSON object");
   sub->footer("Example:\n  longhaul evaluate runs/mnist-4-sites");
-  sub->callback([args, &code] { code = evaluate(args->folder, args->json); });
+  sub->callback([args, &code] { code = code_of(evaluate(args->folder, args->json)); });
 }
 
 }  // namespace longhaul::cli

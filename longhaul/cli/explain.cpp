@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <string>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,9 +10,10 @@
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/plan_text.h"
 #include "longhaul/cli/run_options.h"
-#include "longhaul/cli/wan_text.h"
+#include "longhaul/flow/wan.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/experiment.h"
+#include "longhaul/run/explanation.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/job/reference.h"
@@ -21,9 +23,106 @@
 namespace longhaul::cli {
 namespace {
 
-struct ExplainArgs {
-  std::string name, svg;
-  run::Overrides overrides;
+using flow::Rate;
+using flow::Wan;
+constexpr std::size_t kMaxTableRows = 20;
+
+std::string number(double value) {
+  return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+std::string mbps(const Rate& rate) { return rate ? number(flow::in_mbps(*rate)) : "-"; }
+
+std::string ms(double s) { return number(s * 1e3); }
+
+std::string range(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return *low == *high ? number(*low) : fmt::format("{} to {}", number(*low), number(*high));
+}
+
+std::string sites_text(const Wan& wan) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < wan.sites.size();) {
+    const Wan::Site& site = wan.sites[i];
+    std::size_t same = i + 1;  // a run of sites alike is one row
+    while (same < wan.sites.size() && wan.sites[same].up == site.up &&
+           wan.sites[same].down == site.down && wan.sites[same].nodes == site.nodes)
+      ++same;
+    const std::string name =
+        same == i + 1 ? site.name : fmt::format("{} .. {}", site.name, wan.sites[same - 1].name);
+    rows.push_back({name, mbps(site.up), mbps(site.down), fmt::format("{}", site.nodes)});
+    i = same;
+  }
+  return text_table({"site", "up Mbit/s", "down Mbit/s", "nodes"}, rows);
+}
+
+template <class Cell>
+std::string table(const Wan& wan, const std::string& title, Cell&& cell) {
+  std::vector<std::string> head = {title};
+  std::vector<std::vector<std::string>> rows;
+  for (std::uint32_t from = 0; from < wan.sites.size(); ++from) {
+    head.push_back(wan.sites[from].name);
+    std::vector<std::string>& row = rows.emplace_back(1, wan.sites[from].name);
+    for (std::uint32_t to = 0; to < wan.sites.size(); ++to)
+      row.push_back(from == to ? "" : cell(from, to));
+  }
+  return text_table(head, rows);
+}
+
+std::string pair_text(const Wan::Pair& pair) {
+  return fmt::format("{} Mbit/s, {} ms one way{}", pair.rate ? mbps(pair.rate) : "unlimited",
+                     ms(pair.delay_s),
+                     pair.flow ? fmt::format(", {} Mbit/s a connection", mbps(pair.flow)) : "");
+}
+
+std::string summary(const Wan& wan) {
+  std::vector<double> delays, rates;
+  for (const auto& [way, pair] : wan.pairs) {
+    delays.push_back(pair.delay_s * 1e3);
+    if (pair.rate) rates.push_back(flow::in_mbps(*pair.rate));
+  }
+  return fmt::format("{} pairs have {} Mbit/s, {} ms one way; the others {}\n", wan.pairs.size(),
+                     rates.empty() ? "unlimited" : range(rates), range(delays),
+                     pair_text(wan.usual));
+}
+
+// The sites' own links, then every pair's rate and one-way delay: as tables where pairs differ and
+// a terminal has room for them, else in a line.
+std::string wan_text(const Wan& wan) {
+  std::string text = sites_text(wan);
+  if (wan.sites.size() > 1) {
+    if (wan.pairs.empty())
+      text += fmt::format("\nEvery pair: {}\n", pair_text(wan.usual));
+    else if (wan.sites.size() > kMaxTableRows)
+      text += "\n" + summary(wan);
+    else {
+      auto pairs = [&](auto&& get) {
+        return
+            [&wan, get](std::uint32_t from, std::uint32_t to) { return get(wan.pair(from, to)); };
+      };
+      const bool flows = std::any_of(wan.pairs.begin(), wan.pairs.end(),
+                                     [](const auto& entry) { return bool(entry.second.flow); });
+      text += "\n" + table(wan, "Mbit/s", pairs([](const Wan::Pair& p) { return mbps(p.rate); }));
+      if (flows)
+        text += "\n" + table(wan, "Mbit/s a connection",
+                             pairs([](const Wan::Pair& p) { return mbps(p.flow); }));
+      text +=
+          "\n" + table(wan, "ms one way", pairs([](const Wan::Pair& p) { return ms(p.delay_s); }));
+    }
+  }
+  for (const auto& [pair, link] : wan.pairs)
+    if (link.relay)
+      text += fmt::format("\n{} to {}: through {}, as neither can be dialled\n",
+                          wan.sites[pair.first].name, wan.sites[pair.second].name,
+                          wan.sites[*link.relay].name);
+  for (const Wan::Shared& shared : wan.shared)
+    text += fmt::format("\n{}: {} Mbit/s for {} pairs together\n", shared.name,
+                        number(flow::in_mbps(shared.rate)), shared.pairs.size());
+  return text;
+}
+
+struct ExplainArgs : JobOptions {  // its job: the NAME
+  std::string svg;
   std::optional<double> mbytes;
   bool json = false, all = false;
 
@@ -157,29 +256,23 @@ void print_partition(const run::PartitionTable& table) {
         fmt::join(table.absent, ", "), table.absent_samples);
 }
 
-// Of the model's layers; with --mbytes of one layer of so much, whatever the model.
-Result<Explanation> explanation_of(const ExplainArgs& args, const run::Job& job,
-                                   const Result<run::PartitionTable>& table) {
-  if (args.mbytes) {
-    auto said = run::explanation_of(
-        job, Layout::flat(std::max<std::uint64_t>(1, std::uint64_t(*args.mbytes * 1e6 / 4))));
-    return said ? *std::move(said) : Explanation{};  // it may need layers that this has not
-  }
-  if (!table || !table->layout) return Explanation{};
-  return run::explanation_of(job, table->layout);
+// Of the model, or with --mbytes of so many megabytes, whatever the model.
+Result<run::Explanation> explanation_of(const ExplainArgs& args, const run::Job& job,
+                                        const Result<run::PartitionTable>& table) {
+  if (!args.mbytes && (!table || !table->layout)) return run::Explanation{};
+  return run::explanation_of(job, args.mbytes);
 }
 
-void print_explanation(const run::Job& job, const Explanation& said) {
-  if (said.empty()) return;
+void print_explanation(const run::Job& job, const run::Explanation& said) {
+  if (said.lines.empty()) return;
   fmt::print("\nWhat {} sends\n", job.sync.entry->name);
   for (const std::string& line : said.lines) fmt::print("{}\n", line);
-  for (const Explanation::Table& table : said.tables) {
-    auto rows = table.rows;
-    rows.resize(std::min(rows.size(), kMaxRows));
-    fmt::print("\n{}\n{}", table.title, text_table(table.head, rows));
-    if (rows.size() < table.rows.size())
-      fmt::print("and {} more; --json has all\n", table.rows.size() - rows.size());
-  }
+  if (said.rows.empty()) return;
+  auto rows = said.rows;
+  rows.resize(std::min(rows.size(), kMaxRows));
+  fmt::print("\n{}\n{}", said.title, text_table(said.head, rows));
+  if (rows.size() < said.rows.size())
+    fmt::print("and {} more; --json has all\n", said.rows.size() - rows.size());
 }
 
 // Of so many megabytes, or of the model's vector as large as it counts on the wire.
@@ -236,45 +329,41 @@ void print_job(const run::Job& job, bool all) {
 }
 
 // What is asked for comes first, so that an error stands alone.
-int explain_job(const ExplainArgs& args) {
-  auto job = run::load_job(args.name, args.overrides);
-  if (!job) return print_error(job.error());
-  if (job->focus && args.plan())
-    return print_error(
-        invalid(args.name + ": has [focus]; --mbytes, --json and --svg are of a training's plan"));
-  if (job->focus) return print_job(*job, args.all), kDone;
+Result<int> explain_job(const ExplainArgs& args) {
+  LH_LET(job, args.load());
+  if (job.focus && args.plan())
+    return invalid(args.job + ": has [focus]; --mbytes, --json and --svg are of a training's plan");
+  if (job.focus) return print_job(job, args.all), kDone;
   const bool silent = args.json || args.svg == "-";
   const auto table = silent && args.mbytes ? Result<run::PartitionTable>(run::PartitionTable{})
-                                           : run::partition_table(*job);
-  const auto plan = plan_of(args, *job, table);
-  if (args.plan() && !plan) return print_error(plan.error());
-  if (!args.svg.empty())
-    if (const Status written = write_svg(args.svg, *plan); !written)
-      return print_error(written.error());
-  const auto said = explanation_of(args, *job, table);
-  if (silent && !said) return print_error(said.error());
+                                           : run::partition_table(job);
+  const auto plan = plan_of(args, job, table);
+  if (args.plan() && !plan) return plan.error();
+  if (!args.svg.empty()) LH_TRY(write_svg(args.svg, *plan));
+  const auto said = explanation_of(args, job, table);
+  if (silent && !said) return said.error();
   if (args.json && said) {
     nlohmann::ordered_json json = run::to_json(*plan);
     json["strategy"] = run::to_json(*said);
     fmt::print("{}\n", json_text(json));
   }
   if (silent) return kDone;
-  print_job(*job, args.all);
+  print_job(job, args.all);
   if (table) print_partition(*table), print_columns(*table);
-  if (said) print_explanation(*job, *said);
+  if (said) print_explanation(job, *said);
   if (plan) fmt::print("\n{}", plan_text(*plan));
-  if (!table) return print_error(table.error());
-  if (!said) return print_error(said.error());
-  if (!plan) fmt::print("\nPlan of {}: none; {}\n", job->overlay.entry->name, plan.error().what);
+  if (!table) return table.error();
+  if (!said) return said.error();
+  if (!plan) fmt::print("\nPlan of {}: none; {}\n", job.overlay.entry->name, plan.error().what);
   return kDone;
 }
 
-int explain(const ExplainArgs& args) {
-  const std::string& name = args.name;
+Result<int> explain(const ExplainArgs& args) {
+  const std::string& name = args.job;
   const bool is_file = name.ends_with(".toml") || name.find('/') != std::string::npos ||
                        std::filesystem::exists(name);
   if (args.json && args.svg == "-")
-    return print_error(invalid("--svg -: --json goes to standard output too; name a file"));
+    return invalid("--svg -: --json goes to standard output too; name a file");
   if (args.plan())
     return is_file ? explain_job(args)
                    : print_error(invalid(
@@ -302,8 +391,8 @@ int explain(const ExplainArgs& args) {
   }
   if (found) return kDone;
   if (is_file) return explain_job(args);
-  return print_error(invalid(fmt::format("{}: neither a job file, a part nor a network{}", name,
-                                         suggestion(name, names))));
+  return invalid(
+      fmt::format("{}: neither a job file, a part nor a network{}", name, suggestion(name, names)));
 }
 
 }  // namespace
@@ -312,19 +401,16 @@ void add_explain(CLI::App& app, int& code) {
   auto args = std::make_shared<ExplainArgs>();
   CLI::App* sub =
       app.add_subcommand("explain", "a part or a network, or a job with everything it resolves to");
-  sub->add_option("NAME", args->name, "a part, a network, a job file, or job-file for all keys")
+  sub->add_option("NAME", args->job, "a part, a network, a job file, or job-file for all keys")
       ->required();
-  sub->add_option("--mbytes", args->mbytes,
-                  "of a job: plans a round of so many MB (default: the model's vector)")
-      ->check(CLI::Range(1e-5, 1e6))
-      ->type_name("M");
+  option(*sub, "--mbytes", args->mbytes,
+         "of a job: plans a round of so many MB (default: the model's vector)", "M",
+         CLI::Range(1e-5, 1e6));
   sub->add_flag("--json", args->json, "of a job: the plan as one JSON object and nothing else");
   sub->add_flag("--all", args->all, "of a job: every key, also defaults, and where it comes from");
-  sub->add_option("--svg", args->svg,
-                  "of a job: draws the plan into a file; -: to standard output, and nothing else")
-      ->type_name("FILE");
-  add_set_option(*sub, args->overrides.sets);
-  add_wan_option(*sub, args->overrides.wan);
+  option(*sub, "--svg", args->svg,
+         "of a job: draws the plan into a file; -: to standard output, and nothing else", "FILE");
+  args->add_overrides_to(*sub);
   sub->footer(
       "Examples:\n  longhaul explain diloco\n  longhaul explain examples/mnist-4-sites.toml\n"
       "  longhaul explain examples/overlays.toml --set overlay.kind=forest --svg plan.svg\n"
@@ -332,7 +418,7 @@ void add_explain(CLI::App& app, int& code) {
       "its\nbytes take over that of the busiest link; of a pair, the time that its bytes would "
       "take "
       "alone\nover that. docs/cli.md has the rest.");
-  sub->callback([args, &code] { code = explain(*args); });
+  sub->callback([args, &code] { code = code_of(explain(*args)); });
 }
 
 }  // namespace longhaul::cli

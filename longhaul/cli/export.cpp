@@ -3,7 +3,8 @@
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
-#include "longhaul/run/export.h"
+#include "longhaul/cli/run_options.h"
+#include "longhaul/run/experiment.h"
 
 namespace longhaul::cli {
 
@@ -16,8 +17,7 @@ void add_export(CLI::App& app, int& code) {
   sub->add_option("CHECKPOINT", args->checkpoint,
                   "RUN/checkpoints/N.checkpoint, or RUN for its newest")
       ->required();
-  sub->add_option("--out", args->out, "the file (default: exported.pt in the run's folder)")
-      ->type_name("FILE");
+  option(*sub, "--out", args->out, "the file (default: exported.pt in the run's folder)", "FILE");
   sub->footer(
       "Examples:\n  longhaul export runs/bsp\n"
       "  longhaul export runs/bsp/checkpoints/000000000050.checkpoint --out round-50.pt\n"

@@ -6,6 +6,7 @@
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/secure/key_folder.h"
 
@@ -119,10 +120,9 @@ int show(const KeysArgs& args) {
 }
 
 void add_days(CLI::App& sub, KeysArgs& args, std::int64_t days) {
-  sub.add_option("--days", args.days,
-                 fmt::format("how long the certificate is valid (default: {})", days))
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{36500}))
-      ->type_name("N");
+  option(sub, "--days", args.days,
+         fmt::format("how long the certificate is valid (default: {})", days), "N",
+         CLI::Range(std::int64_t{1}, std::int64_t{36500}));
 }
 
 }  // namespace
@@ -152,9 +152,8 @@ void add_keys(CLI::App& app, int& code) {
   CLI::App* issued =
       command("issue", "makes or renews the key and certificate of sites", issue, 365);
   issued->add_option("SITE", args->sites, "names, as in [[site]] name");
-  issued->add_option("--job", args->job, "for all sites of a job file")->type_name("JOB");
-  issued->add_option("--keys", args->folder, "folder of the authority (default: keys)")
-      ->type_name("DIR");
+  option(*issued, "--job", args->job, "for all sites of a job file", "JOB");
+  option(*issued, "--keys", args->folder, "folder of the authority (default: keys)", "DIR");
   add_days(*issued, *args, 365);
   CLI::App* shown = command("show", "lists the certificates of a folder, and until when", show, 1);
   shown->add_option("DIR", args->folder, "a folder (default: keys)");

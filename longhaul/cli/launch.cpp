@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,9 +8,9 @@
 #include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
-#include "longhaul/cli/security_options.h"
 #include "longhaul/run/launch.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/run_pool.h"
 
 namespace longhaul::cli {
 namespace {
@@ -31,16 +30,13 @@ std::vector<std::string> node_folders(const run::Job& job, const std::string& fo
   return all;
 }
 
-int launch(const LaunchArgs& args) {
+Result<int> launch(const LaunchArgs& args) {
   warn_if_insecure(args.insecure);
   const RunOptions& options = args.common;
-  auto job = options.load();
-  if (!job) return print_error(job.error());
-  const std::string folder = options.out.empty() ? "runs/" + job->job.name : options.out;
-  std::error_code code;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
-  run::LaunchOptions with{.program = program.string(),
+  LH_LET(job, options.load());
+  const std::string folder = options.out.empty() ? "runs/" + job.job.name : options.out;
+  LH_LET(program, run::own_program());
+  run::LaunchOptions with{.program = program,
                           .arguments = options.job_arguments(),
                           .folder = folder,
                           .existing = options.one(folder).existing};
@@ -58,20 +54,18 @@ int launch(const LaunchArgs& args) {
     std::fflush(to);
     std::clearerr(to);
   };
-  const auto page = view_if_asked(folder, options.view, options.quiet);
-  if (!page) return print_error(page.error());
-  if (!*page)
+  LH_LET(page, view_if_asked(folder, options.view, options.quiet));
+  if (!page)
     with.run_in_copy = run_words;  // a page has a thread, which copies of this process lack
-  auto launched = run::launch(*job, with);
-  if (!launched) return print_error(launched.error());
-  const run::Summary& summary = launched->summary;
+  LH_LET(launched, run::launch(job, with));
+  const run::Summary& summary = launched.summary;
   if (options.json)
     fmt::print("{}", run::summary_text(summary));
   else
     print_run(summary, folder, "real time");
-  if (is_interrupted(summary)) print_resume_hint(node_folders(*job, folder));
-  if (launched->exit_code == kDone) return exit_code(summary, options.require_target);
-  return launched->exit_code;
+  if (is_interrupted(summary)) print_resume_hint(node_folders(job, folder));
+  if (launched.exit_code == kDone) return exit_code(summary, options.require_target);
+  return launched.exit_code;
 }
 
 }  // namespace
@@ -83,22 +77,20 @@ void add_launch(CLI::App& app, int& code) {
   args->common.add_to(*sub, "runs/NAME", "continues an interrupted run", false);
   args->common.add_record_to(*sub);
   args->common.add_view_to(*sub);
-  add_wan_option(*sub, args->common.wan);
   sub->add_flag("--lab", args->lab,
                 "each site in a network of its own, with the job's [wan] between them in real time "
                 "(docs/lab.md; as root)");
   add_insecure_option(*sub, args->insecure);
-  sub->add_option("--max-restarts", args->max_restarts,
-                  "how often a node that dies is started again, after 1, 2, 4 ... s (default: 3)")
-      ->check(CLI::Range(0u, 1000u))
-      ->type_name("N");
+  option(*sub, "--max-restarts", args->max_restarts,
+         "how often a node that dies is started again, after 1, 2, 4 ... s (default: 3)", "N",
+         CLI::Range(0u, 1000u));
   sub->footer(
       "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
       "  longhaul launch examples/bsp.toml --lab\n"
       "  longhaul launch examples/mnist-4-sites.toml --lab --wan gaia-11\n"
       "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
       "2 bad job or usage, 3 a node or the network failed, 4 internal error, 130 Ctrl-C");
-  sub->callback([args, &code] { code = launch(*args); });
+  sub->callback([args, &code] { code = code_of(launch(*args)); });
 }
 
 }  // namespace longhaul::cli

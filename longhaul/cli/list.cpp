@@ -3,9 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
-#include "longhaul/cli/output.h"
 #include "longhaul/run/job/reference.h"
-#include "longhaul/run/job/wan_preset.h"
+#include "longhaul/run/job/wan.h"
 
 namespace longhaul::cli {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/report_runs.h"
-#include "longhaul/report/changes.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/run_reader.h"
 

@@ -1,7 +1,6 @@
 #include "longhaul/cli/output.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -10,6 +10,8 @@ namespace longhaul::cli {
 
 // Prints the error on standard error; returns its exit code.
 int print_error(const Error&);
+// The exit code of a command; prints its Error.
+inline int code_of(const Result<int>& done) { return done ? *done : print_error(done.error()); }
 
 // Columns of text under a head, the first to the left, the others to the right.
 std::string text_table(const std::vector<std::string>& head,

@@ -1,7 +1,5 @@
 #include "longhaul/run/perf.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -9,19 +7,17 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
-#include "longhaul/cli/security_options.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/lab.h"
-#include "longhaul/run/launcher_identity.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/progress.h"
+#include "longhaul/run/run_pool.h"
 
 namespace longhaul::cli {
 namespace {
 
-struct PerfArgs {
-  std::string job, overlay, op = "all-reduce", site;
-  run::Overrides overrides;
+struct PerfArgs : JobOptions {
+  std::string overlay, op = "all-reduce", site;
   run::PerfTask task;
   std::vector<std::string> addresses;
   run::Security security;
@@ -31,9 +27,9 @@ struct PerfArgs {
 };
 
 Result<run::Job> load(const PerfArgs& args) {
-  run::Overrides overrides = args.overrides;
-  if (!args.overlay.empty()) overrides.sets.push_back("overlay.kind=" + args.overlay);
-  auto job = run::load_job(args.job, overrides);
+  std::vector<std::string> more;
+  if (!args.overlay.empty()) more.push_back("overlay.kind=" + args.overlay);
+  auto job = args.load(more);
   if (!job) return job;
   LH_TRY(run::check_perf(*job, args.task, args.sockets()));
   if (args.site.empty() && (!args.addresses.empty() || !args.security.keys.empty()))
@@ -108,19 +104,13 @@ std::vector<std::string> task_words(const PerfArgs& args) {
   return words;
 }
 
-int launched(const PerfArgs& args, const run::Job& job) {
-  std::error_code code;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) return print_error(unavailable("/proc/self/exe: " + code.message()));
-  run::PerfLaunch with{.program = program.string(),
-                       .arguments = {args.job},
+Result<int> launched(const PerfArgs& args, const run::Job& job) {
+  LH_LET(program, run::own_program());
+  run::PerfLaunch with{.program = program,
+                       .arguments = args.job_arguments(),
                        .task = task_words(args),
                        .lab = args.lab,
                        .insecure = args.security.insecure};
-  for (const std::string& set : args.overrides.sets)
-    with.arguments.insert(with.arguments.end(), {"--set", set});
-  if (!args.overrides.wan.empty())
-    with.arguments.insert(with.arguments.end(), {"--wan", args.overrides.wan});
   with.line = [](const std::string& name, bool, std::string_view line) {
     fmt::print(stderr, "{}: {}\n", name, line);
     std::fflush(stderr);
@@ -131,15 +121,13 @@ int launched(const PerfArgs& args, const run::Job& job) {
   return done->exit_code;
 }
 
-int one_site(const PerfArgs& args, const run::Job& job) {
-  auto rank = run::find_node(job, args.site);
-  if (!rank) return print_error(rank.error());
-  auto addresses = args.addresses.empty() ? run::addresses_of(job)
-                                          : Result<std::vector<std::string>>(args.addresses);
-  if (!addresses) return print_error(addresses.error());
+Result<int> one_site(const PerfArgs& args, const run::Job& job) {
+  LH_LET(rank, run::find_node(job, args.site));
+  LH_LET(addresses, args.addresses.empty() ? run::addresses_of(job)
+                                           : Result<std::vector<std::string>>(args.addresses));
   const run::PerfSite site{
-      .rank = *rank,
-      .addresses = *std::move(addresses),
+      .rank = rank,
+      .addresses = std::move(addresses),
       .listening = run::inherited_socket(run::process_environment()),
       .security = args.security,
       .note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); }};
@@ -153,34 +141,28 @@ int one_site(const PerfArgs& args, const run::Job& job) {
   return kDone;
 }
 
-int perf(PerfArgs args) {
+Result<int> perf(PerfArgs args) {
   args.task.broadcast = args.op == "broadcast";
-  auto job = load(args);
-  if (!job) return print_error(job.error());
+  LH_LET(job, load(args));
   warn_if_insecure(args.security.insecure);
-  if (args.lab || args.local) return launched(args, *job);
-  if (!args.site.empty()) return one_site(args, *job);
-  auto result = run::perf_simulated(*job, args.task, progress_of(args));
+  if (args.lab || args.local) return launched(args, job);
+  if (!args.site.empty()) return one_site(args, job);
+  auto result = run::perf_simulated(job, args.task, progress_of(args));
   if (!result) return print_failure(result.error());
-  print(args, *job, *result);
+  print(args, job, *result);
   return kDone;
 }
 
 void add_task(CLI::App& sub, PerfArgs& args) {
-  sub.add_option("JOB", args.job, "job file (TOML); see docs/job-file.md")->required();
-  sub.add_option("--overlay", args.overlay, "in place of the job's [overlay] kind")
-      ->type_name("KIND");
-  sub.add_option("--mbytes", args.task.mbytes, "size of the vector, in MB (default: 25)")
-      ->check(CLI::Range(1e-5, 1e6))
-      ->type_name("M");
-  sub.add_option("--repeat", args.task.repeat, "laps that count, after a warm-up (default: 3)")
-      ->check(CLI::Range(Round{1}, Round{1000}))
-      ->type_name("N");
-  sub.add_option("--op", args.op, "all-reduce (default) or broadcast")
-      ->check(CLI::IsMember({"all-reduce", "broadcast"}))
-      ->type_name("OP");
-  sub.add_option("--root", args.task.root, "the site that broadcasts (default: the first)")
-      ->type_name("SITE");
+  args.add_job_to(sub);
+  option(sub, "--overlay", args.overlay, "in place of the job's [overlay] kind", "KIND");
+  option(sub, "--mbytes", args.task.mbytes, "size of the vector, in MB (default: 25)", "M",
+         CLI::Range(1e-5, 1e6));
+  option(sub, "--repeat", args.task.repeat, "laps that count, after a warm-up (default: 3)", "N",
+         CLI::Range(Round{1}, Round{1000}));
+  option(sub, "--op", args.op, "all-reduce (default) or broadcast", "OP",
+         CLI::IsMember({"all-reduce", "broadcast"}));
+  option(sub, "--root", args.task.root, "the site that broadcasts (default: the first)", "SITE");
 }
 
 }  // namespace
@@ -195,26 +177,22 @@ void add_perf(CLI::App& app, int& code) {
   CLI::Option* local =
       sub->add_flag("--local", args->local, "real processes over this machine's loopback");
   CLI::Option* site =
-      sub->add_option("--site", args->site,
-                      "this is that node of a real deployment; the first one prints the result")
-          ->type_name("NAME");
+      option(*sub, "--site", args->site,
+             "this is that node of a real deployment; the first one prints the result", "NAME");
   lab->excludes(local)->excludes(site);
   local->excludes(site);
-  sub->add_option("--addresses", args->addresses,
-                  "host:port of all nodes by rank, with commas (default: [[site]] address)")
-      ->delimiter(',')
-      ->type_name("LIST");
+  option(*sub, "--addresses", args->addresses,
+         "host:port of all nodes by rank, with commas (default: [[site]] address)", "LIST")
+      ->delimiter(',');
   add_security_options(*sub, args->security);
   sub->add_flag("--json", args->json, "prints one JSON object and nothing else");
   sub->add_flag("--quiet", args->quiet, "no progress");
-  add_set_option(*sub, args->overrides.sets);
-  add_wan_option(*sub, args->overrides.wan);
   sub->footer(
       "Examples:\n  longhaul perf examples/mnist-4-sites.toml --overlay ring --mbytes 25\n"
       "  longhaul perf examples/bsp.toml --mbytes 2 --lab\n"
       "Exit codes: 0 done, 2 bad job or usage, 3 a node or the network failed, 4 internal error,\n"
       "130 Ctrl-C");
-  sub->callback([args, &code] { code = perf(*args); });
+  sub->callback([args, &code] { code = code_of(perf(*args)); });
 }
 
 }  // namespace longhaul::cli

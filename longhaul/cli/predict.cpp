@@ -4,8 +4,9 @@
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
-#include "longhaul/run/answers.h"
+#include "longhaul/cli/run_options.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/experiment.h"
 
 namespace longhaul::cli {
 namespace {
@@ -61,18 +62,15 @@ std::string json_of(const run::Answers& all, bool probabilities) {
   return json_text(rows) + "\n";
 }
 
-int predict(const PredictArgs& args) {
-  const auto all = run::answers(args.run, args.file);
-  if (!all) return print_error(all.error());
-  const bool numbers = !all->probabilities.empty() && all->probabilities.front().empty();
+Result<int> predict(const PredictArgs& args) {
+  LH_LET(all, run::answers(args.run, args.file));
+  const bool numbers = !all.probabilities.empty() && all.probabilities.front().empty();
   if (args.probabilities && numbers)
-    return print_error(
-        invalid("--probabilities: " + args.run + " predicts numbers, which have none"));
+    return invalid("--probabilities: " + args.run + " predicts numbers, which have none");
   const std::string text =
-      args.json ? json_of(*all, args.probabilities) : csv_text(*all, args.probabilities);
+      args.json ? json_of(all, args.probabilities) : csv_text(all, args.probabilities);
   if (args.out.empty()) return fmt::print("{}", text), kDone;
-  if (const Status written = run::write_atomically(args.out, text); !written)
-    return print_error(written.error());
+  LH_TRY(run::write_atomically(args.out, text));
   return kDone;
 }
 
@@ -87,14 +85,13 @@ void add_predict(CLI::App& app, int& code) {
                   "samples: the columns of the training data, by name; the target may be missing")
       ->required();
   sub->add_flag("--probabilities", args->probabilities, "adds a column for each class or label");
-  sub->add_option("--out", args->out, "writes this file (default: standard output)")
-      ->type_name("FILE");
+  option(*sub, "--out", args->out, "writes this file (default: standard output)", "FILE");
   sub->add_flag("--json", args->json, "one JSON list instead of csv");
   sub->footer(
       "Example:\n  longhaul predict runs/hospitals new-patients.csv --probabilities --out "
       "answers.csv\n"
       "A line for each sample, in the order of the file. Exit codes: 0 done, 2 bad files or usage");
-  sub->callback([args, &code] { code = predict(*args); });
+  sub->callback([args, &code] { code = code_of(predict(*args)); });
 }
 
 }  // namespace longhaul::cli

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "longhaul/cli/ask_options.h"
@@ -10,22 +9,18 @@
 namespace longhaul::cli {
 namespace {
 
-struct QueryArgs {
-  std::string job;
+struct QueryArgs : JobOptions {
   AskOptions at;
-  std::vector<std::string> sets;
   run::QueryRequest request;
   bool json = false;
 };
 
-int query(const QueryArgs& args) {
-  const auto job = run::load_job(args.job, {args.sets, ""});
-  if (!job) return print_error(job.error());
-  if (!job->focus) return print_error(invalid(args.job + ": has no [focus]: nothing is indexed"));
+Result<int> query(const QueryArgs& args) {
+  LH_LET(job, args.load_index());
   if (args.request.from_s && args.request.to_s && *args.request.from_s > *args.request.to_s)
-    return print_error(invalid("--from: expected a time not after --to"));
-  const double patience_s = args.request.follow ? 0 : 2 * job->focus->answer_timeout_s + 10;
-  return ask_sites(args.at, args.job, *job, args.json,
+    return invalid("--from: expected a time not after --to");
+  const double patience_s = args.request.follow ? 0 : 2 * job.focus->answer_timeout_s + 10;
+  return ask_sites(args.at, args.job, job, args.json,
                    [&](const AskedSite& site, const OnLine& on_line) {
                      return run::ask_site(site.address, args.request, patience_s, on_line);
                    });
@@ -36,28 +31,24 @@ int query(const QueryArgs& args) {
 void add_query(CLI::App& app, int& code) {
   auto args = std::make_shared<QueryArgs>();
   CLI::App* sub = app.add_subcommand("query", "asks the sites of longhaul serve for a class");
-  sub->add_option("JOB", args->job, "job file (TOML) with [focus]; see docs/focus.md")->required();
+  args->add_job_to(*sub, kIndexJob, /*with_wan=*/false);
   sub->add_option("CLASS", args->request.cls, "the number of the class looked for")->required();
-  sub->add_option("--from", args->request.from_s, "objects not before this time, in seconds")
-      ->check(CLI::Range(0.0, 1e9))
-      ->type_name("T");
-  sub->add_option("--to", args->request.to_s, "objects not after this time, in seconds")
-      ->check(CLI::Range(0.0, 1e9))
-      ->type_name("T");
-  sub->add_option("--limit", args->request.limit, "clusters that are enough (default: all)")
-      ->type_name("N");
+  option(*sub, "--from", args->request.from_s, "objects not before this time, in seconds", "T",
+         CLI::Range(0.0, 1e9));
+  option(*sub, "--to", args->request.to_s, "objects not after this time, in seconds", "T",
+         CLI::Range(0.0, 1e9));
+  option(*sub, "--limit", args->request.limit, "clusters that are enough (default: all)", "N");
   sub->add_flag("--follow", args->request.follow,
                 "goes on with clusters that appear later, until Ctrl-C");
   add_ask_options(*sub, args->at);
   sub->add_flag("--json", args->json, "prints each answer as one line of JSON");
-  add_set_option(*sub, args->sets);
   sub->footer(
       "Examples:\n  longhaul query examples/focus.toml 3 --from 10 --to 60\n"
       "  longhaul query examples/focus.toml 3 --follow --json\n"
       "Exit codes: 0 answered by all sites, 2 bad job or usage, 3 a site is missing in the "
       "answer,\n"
       "or none answers, 4 internal error, 130 Ctrl-C");
-  sub->callback([args, &code] { code = query(*args); });
+  sub->callback([args, &code] { code = code_of(query(*args)); });
 }
 
 }  // namespace longhaul::cli

@@ -1,4 +1,5 @@
 #include "longhaul/run/replay.h"
+#include "longhaul/cli/run_options.h"
 
 #include <unistd.h>
 
@@ -100,7 +101,7 @@ void print_session(const run::ReplayedSession& session) {
   if (o.stopped) fmt::print("  interrupted\n");
 }
 
-int replay(const ReplayArgs& args) {
+Result<int> replay(const ReplayArgs& args) {
   const run::InterruptGuard guard;
   Meter meter(args.quiet);
   run::ReplayOptions options{
@@ -112,7 +113,7 @@ int replay(const ReplayArgs& args) {
   };
   const auto replayed = run::replay(options);
   meter.clear();
-  if (!replayed) return print_error(replayed.error());
+  if (!replayed) return replayed.error();
   if (args.json) {
     fmt::print("{}\n", to_json(*replayed).dump(2));
   } else {
@@ -128,9 +129,9 @@ void add_replay(CLI::App& app, int& code) {
   CLI::App* sub = app.add_subcommand(
       "replay", "feeds what a node of a run was told to that node again; the first difference");
   sub->add_option("RUN", args->folder, "folder of a run made with --record")->required();
-  sub->add_option("--site", args->site, "the node: NAME, or NAME/K for the K-th of its site")
-      ->required()
-      ->type_name("NAME[/K]");
+  option(*sub, "--site", args->site, "the node: NAME, or NAME/K for the K-th of its site",
+         "NAME[/K]")
+      ->required();
   sub->add_flag("--recompute", args->recompute,
                 "takes the learner's steps again although a full recording holds their results");
   sub->add_flag("--quiet", args->quiet, "no progress");
@@ -140,7 +141,7 @@ void add_replay(CLI::App& app, int& code) {
       "  longhaul replay runs/fedavg --site lima\n"
       "Exit codes: 0 the same, 1 a difference, 2 bad usage or file, or a learner that computes\n"
       "other bits here, 130 Ctrl-C");
-  sub->callback([args, &code] { code = replay(*args); });
+  sub->callback([args, &code] { code = code_of(replay(*args)); });
 }
 
 }  // namespace longhaul::cli

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -8,6 +6,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/report_runs.h"
+#include "longhaul/cli/run_options.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/picture.h"
 #include "longhaul/run/atomic_file.h"
@@ -29,37 +28,33 @@ Status write_picture(const std::string& file, const nlohmann::ordered_json& data
   return Ok{};
 }
 
-int report_pages(const ReportArgs& args) {
-  auto folders = run_folders(args.runs);
-  if (!folders) return print_error(folders.error());
-  if (folders->size() > report::kMaxRuns)
-    return print_error(
-        invalid(fmt::format("{} runs; at most {} in one report: name those to compare",
-                            folders->size(), report::kMaxRuns)));
+Result<int> report_pages(const ReportArgs& args) {
+  LH_LET(folders, run_folders(args.runs));
+  if (folders.size() > report::kMaxRuns)
+    return invalid(fmt::format("{} runs; at most {} in one report: name those to compare",
+                               folders.size(), report::kMaxRuns));
   std::vector<nlohmann::ordered_json> runs;
   PlanAdder plans;
-  for (const RunFolder& folder : *folders) {
+  for (const RunFolder& folder : folders) {
     report::RunReader reader(folder.folder, folder.nodes);
-    if (const Status read = reader.refresh(); !read) return print_error(read.error());
+    LH_TRY(reader.refresh());
     runs.push_back(plans.add(reader.data(), reader.job_folder()));
   }
-  name_apart(runs, *folders);
+  name_apart(runs, folders);
   const nlohmann::ordered_json data = report::page_data(std::move(runs));
   if (!args.svg.empty()) {
-    if (const Status drawn = write_picture(args.svg, data); !drawn)
-      return print_error(drawn.error());
+    LH_TRY(write_picture(args.svg, data));
     if (args.out.empty()) return kDone;
   }
   const std::string title =
       data["runs"][0].value("name", args.runs.front()) +
-      (folders->size() == 1 ? "" : ": " + std::to_string(folders->size()) + " runs");
-  auto page = report::page_html(title, data, /*live=*/false);
-  if (!page) return print_error(page.error());
+      (folders.size() == 1 ? "" : ": " + std::to_string(folders.size()) + " runs");
+  LH_LET(page, report::page_html(title, data, /*live=*/false));
   const std::string out = args.out.empty() ? args.runs.front() + "/report.html" : args.out;
-  if (const Status written = run::write_atomically(out, *page); !written)
-    return print_error(invalid(written.error().what + "; choose another with --out"));
+  if (const Status written = run::write_atomically(out, page); !written)
+    return invalid(written.error().what + "; choose another with --out");
   fmt::print("{}\n{}: {}, {}\n", data["verdict"].get<std::string>(), out,
-             count_text(folders->size(), "run"), run::bytes_text(double(page->size())));
+             count_text(folders.size(), "run"), run::bytes_text(double(page.size())));
   return kDone;
 }
 
@@ -71,17 +66,17 @@ void add_report(CLI::App& app, int& code) {
   sub->add_option("RUN", args->runs,
                   "folders of runs, or of a comparison, whose runs are all taken (30 at most)")
       ->required();
-  sub->add_option("--out", args->out, "the file (default: report.html in the first folder)")
-      ->type_name("FILE.html");
-  sub->add_option("--svg", args->svg,
-                  "instead a picture for a slide: the score over time and over bytes; with --out "
-                  "both")
-      ->type_name("FILE.svg");
+  option(*sub, "--out", args->out, "the file (default: report.html in the first folder)",
+         "FILE.html");
+  option(*sub, "--svg", args->svg,
+         "instead a picture for a slide: the score over time and over bytes; with --out "
+         "both",
+         "FILE.svg");
   sub->footer(
       "Examples:\n  longhaul report runs/mnist-4-sites\n"
       "  longhaul report runs/mnist-4-sites-compare --svg compare.svg\n"
       "  longhaul report runs/mnist-4-sites-compare --out compare.html");
-  sub->callback([args, &code] { code = report_pages(*args); });
+  sub->callback([args, &code] { code = code_of(report_pages(*args)); });
 }
 
 }  // namespace longhaul::cli

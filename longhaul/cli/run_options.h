@@ -1,38 +1,76 @@
 #pragma once
-// The options that simulate, compare, launch and site share.
+// Options that several commands share.
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "longhaul/run/experiment.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
+#include "longhaul/run/sockets.h"
 
 namespace longhaul::cli {
 
-// --set and --wan, of the commands that read a job.
-inline void add_set_option(CLI::App& app, std::vector<std::string>& sets) {
-  app.add_option("--set", sets, "overrides a key of the job file: --set sync.steps=50")
-      ->type_name("TABLE.KEY=VALUE")
-      ->allow_extra_args(false);
+// An option with a value of the type named.
+template <class Value>
+CLI::Option* option(CLI::App& app, const char* name, Value& value, const std::string& what,
+                    const char* type) {
+  return app.add_option(name, value, what)->type_name(type);
+}
+template <class Value>
+CLI::Option* option(CLI::App& app, const char* name, Value& value, const std::string& what,
+                    const char* type, const CLI::Validator& check) {
+  return option(app, name, value, what, type)->check(check);
 }
 
-inline void add_wan_option(CLI::App& app, std::string& preset) {
-  app.add_option(
-         "--wan", preset,
-         "in place of the job's network: one of longhaul list, or a file of doctor --write-wan")
-      ->type_name("PRESET|FILE.toml");
-}
+inline constexpr const char* kIndexJob = "job file (TOML) with [focus]; see docs/focus.md";
 
-struct RunOptions {
-  std::string job;
+// The job that a command reads: JOB, --set and --wan.
+struct JobOptions {
+  std::string job, wan;
   std::vector<std::string> sets;
-  std::string wan;
+
+  void add_job_to(CLI::App& app, const char* what = "job file (TOML); see docs/job-file.md",
+                  bool with_wan = true) {
+    app.add_option("JOB", job, what)->required();
+    add_overrides_to(app, with_wan);
+  }
+  void add_overrides_to(CLI::App& app, bool with_wan = true) {
+    option(app, "--set", sets, "overrides a key of the job file: --set sync.steps=50",
+           "TABLE.KEY=VALUE")
+        ->allow_extra_args(false);
+    if (!with_wan) return;
+    option(app, "--wan", wan,
+           "in place of the job's network: one of longhaul list, or a file of doctor --write-wan",
+           "PRESET|FILE.toml");
+  }
+
+  // The words that make another process read the same job.
+  std::vector<std::string> job_arguments() const {
+    std::vector<std::string> arguments = {job};
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    if (!wan.empty()) arguments.insert(arguments.end(), {"--wan", wan});
+    return arguments;
+  }
+
+  // `more`: settings after those of --set.
+  Result<run::Job> load(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return run::load_job(job, {std::move(all), wan});
+  }
+
+  // Error: it has no [focus], and `remedy`.
+  Result<run::Job> load_index(const char* remedy = "nothing is indexed") const {
+    auto read = load();
+    if (read && !read->focus) return invalid(job + ": has no [focus]: " + remedy);
+    return read;
+  }
+};
+
+// Of simulate, compare, launch and site.
+struct RunOptions : JobOptions {
   std::string out;
   std::string record;             // "", "hashes" or "full"
   std::optional<double> until_s;  // --until of simulate
@@ -45,14 +83,11 @@ struct RunOptions {
   // there is that option.
   void add_to(CLI::App& app, const std::string& out_default, const std::string& resume_doc,
               bool with_threads = true) {
-    app.add_option("JOB", job, "job file (TOML); see docs/job-file.md")->required();
-    add_set_option(app, sets);
-    app.add_option("--out", out, "folder of the run (default: " + out_default + ")")
-        ->type_name("DIR");
+    add_job_to(app);
+    option(app, "--out", out, "folder of the run (default: " + out_default + ")", "DIR");
     if (with_threads)
-      app.add_option("--threads", threads, "threads that take gradients (default: all cores)")
-          ->check(CLI::Range(1u, 1024u))
-          ->type_name("N");
+      option(app, "--threads", threads, "threads that take gradients (default: all cores)", "N",
+             CLI::Range(1u, 1024u));
     CLI::Option* again = app.add_flag("--force", force, "overwrites the folder of an earlier run");
     app.add_flag("--resume", resume, resume_doc)->excludes(again);
     app.add_flag("--require-target", require_target,
@@ -72,24 +107,8 @@ struct RunOptions {
   }
 
   void add_view_to(CLI::App& app) {
-    app.add_option("--view", view, "shows the run in a browser on this port of 127.0.0.1; 0: any")
-        ->check(CLI::Range(0, 65535))
-        ->type_name("PORT");
-  }
-
-  // JOB, --set and --wan, for a process that reads the same job.
-  std::vector<std::string> job_arguments() const {
-    std::vector<std::string> arguments = {job};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    if (!wan.empty()) arguments.insert(arguments.end(), {"--wan", wan});
-    return arguments;
-  }
-
-  // Reads the job with --set and --wan applied, and `more` settings after them.
-  Result<run::Job> load(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = sets;
-    all.insert(all.end(), more.begin(), more.end());
-    return run::load_job(job, {std::move(all), wan});
+    option(app, "--view", view, "shows the run in a browser on this port of 127.0.0.1; 0: any",
+           "PORT", CLI::Range(0, 65535));
   }
 
   // For a command that is one run, and for one run of several, which with --resume may be finished,
@@ -113,5 +132,29 @@ struct RunOptions {
     return options;
   }
 };
+
+// --keys and --insecure, of the commands that open connections.
+inline void add_insecure_option(CLI::App& app, bool& insecure) {
+  app.add_flag("--insecure", insecure,
+               "without TLS: who reaches the ports can read and change the model, and take part");
+}
+
+inline void add_security_options(CLI::App& app, run::Security& security) {
+  CLI::Option* keys =
+      option(app, "--keys", security.keys,
+             "folder with ca.crt and this site's SITE.pem (longhaul keys; default: [net] "
+             "keys)",
+             "DIR");
+  add_insecure_option(app, security.insecure);
+  app.get_option("--insecure")->excludes(keys);
+}
+
+// On standard error, whatever else is quiet.
+inline void warn_if_insecure(bool insecure) {
+  if (insecure)
+    fmt::print(stderr,
+               "longhaul: WARNING: --insecure: connections are neither encrypted nor "
+               "authenticated; whoever reaches the ports can read and change the model\n");
+}
 
 }  // namespace longhaul::cli

@@ -12,9 +12,7 @@
 namespace longhaul::cli {
 namespace {
 
-struct SampleArgs {
-  std::string job;
-  std::vector<std::string> sets;
+struct SampleArgs : JobOptions {
   run::SampleOptions options;
   bool json = false, quiet = false;
 };
@@ -52,15 +50,13 @@ void print_sample(const SampleJson& site) {
   for (const auto& [policy, chosen] : site["chosen"].items()) print_choice(policy, chosen);
 }
 
-int sample(SampleArgs& args) {
-  const auto job = run::load_job(args.job, {args.sets, ""});
-  if (!job) return print_error(job.error());
-  if (!job->focus) return print_error(invalid(args.job + ": has no [focus]: nothing is indexed"));
+Result<int> sample(SampleArgs& args) {
+  LH_LET(job, args.load_index());
   if (args.options.held_out > 0 && args.options.every > 1)
-    return print_error(invalid("--held-out: expected no --every beside it"));
+    return invalid("--held-out: expected no --every beside it");
   if (!args.quiet)
     args.options.note = [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); };
-  const auto found = run::sample_streams(*job, args.options);
+  const auto found = run::sample_streams(job, args.options);
   if (!found) {
     const int code = print_error(found.error());
     return run::interrupted() ? kInterrupted : code;
@@ -82,31 +78,25 @@ void add_sample(CLI::App& app, int& code) {
   auto args = std::make_shared<SampleArgs>();
   CLI::App* sub = app.add_subcommand(
       "sample", "tries the models of an index on the first objects of each site's stream");
-  sub->add_option("JOB", args->job, "job file (TOML) with [focus]; see docs/focus.md")->required();
-  sub->add_option("--objects", args->options.objects,
-                  "labelled objects of each site (default: [focus] sample)")
-      ->check(CLI::Range(1, 10000000))
-      ->type_name("N");
-  sub->add_option("--every", args->options.every, "one object of so many; then nothing is chosen")
-      ->check(CLI::Range(1, 1000000))
-      ->type_name("N");
-  sub->add_option("--held-out", args->options.held_out,
-                  "objects after these on which what is chosen is tried")
-      ->check(CLI::Range(1, 10000000))
-      ->type_name("N");
-  sub->add_option("--labels", args->options.labels,
-                  "writes images and the accurate model's classes as IDX files to DIR/SITE, for "
-                  "[data] kind = \"idx\"; the last tenth as a test set")
-      ->type_name("DIR");
+  args->add_job_to(*sub, kIndexJob, /*with_wan=*/false);
+  option(*sub, "--objects", args->options.objects,
+         "labelled objects of each site (default: [focus] sample)", "N", CLI::Range(1, 10000000));
+  option(*sub, "--every", args->options.every, "one object of so many; then nothing is chosen", "N",
+         CLI::Range(1, 1000000));
+  option(*sub, "--held-out", args->options.held_out,
+         "objects after these on which what is chosen is tried", "N", CLI::Range(1, 10000000));
+  option(*sub, "--labels", args->options.labels,
+         "writes images and the accurate model's classes as IDX files to DIR/SITE, for "
+         "[data] kind = \"idx\"; the last tenth as a test set",
+         "DIR");
   sub->add_flag("--json", args->json, "prints one JSON object");
   sub->add_flag("--quiet", args->quiet, "no notes");
-  add_set_option(*sub, args->sets);
   sub->footer(
       "Examples:\n  longhaul sample examples/focus.toml --held-out 10000\n"
       "  longhaul sample images.toml --objects 3000 --every 7 --labels labelled\n"
       "Exit codes: 0 done, 2 bad job, usage, data or model, 4 internal error,\n"
       "130 Ctrl-C");
-  sub->callback([args, &code] { code = sample(*args); });
+  sub->callback([args, &code] { code = code_of(sample(*args)); });
 }
 
 }  // namespace longhaul::cli

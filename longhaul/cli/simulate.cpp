@@ -25,10 +25,9 @@ struct SimulateArgs {
   bool dry_run = false;
 };
 
-int dry_run(const run::Job& job, bool json) {
-  auto prediction = run::predict(job);
-  if (!prediction) return print_error(prediction.error());
-  const run::Prediction& p = *prediction;
+Result<int> dry_run(const run::Job& job, bool json) {
+  LH_LET(prediction, run::predict(job));
+  const run::Prediction& p = prediction;
   if (json) {
     const nlohmann::ordered_json object = {{"name", job.job.name},
                                            {"dry_run", true},
@@ -55,10 +54,10 @@ int dry_run(const run::Job& job, bool json) {
 }
 
 // A job with [focus]: nothing is trained or written.
-int simulate_index(const SimulateArgs& args, const run::Job& job) {
+Result<int> simulate_index(const SimulateArgs& args, const run::Job& job) {
   if (args.dry_run || args.seeds > 1 || args.common.resume || !args.common.record.empty())
-    return print_error(invalid(
-        "--dry-run, --seeds, --resume and --record are for training; this job has [focus]"));
+    return invalid(
+        "--dry-run, --seeds, --resume and --record are for training; this job has [focus]");
   const auto result = run::simulate_focus(job);
   if (!result) {
     const int code = print_error(result.error());
@@ -74,17 +73,17 @@ int simulate_index(const SimulateArgs& args, const run::Job& job) {
   std::vector<std::vector<std::string>> queries, sites;
   for (const run::FocusQueryResult& q : result->queries)
     queries.push_back({fmt::format("class {}", q.cls), q.site, fmt::format("{:g} s", q.asked_s),
-                       time(q.first_s), time(q.ended_s), std::to_string(q.clusters),
+                       time(q.first_s), time(q.latency_s), std::to_string(q.clusters),
                        std::to_string(q.objects), std::to_string(q.checked),
                        std::to_string(q.cached)});
   for (const run::FocusModelResult& m : result->models)
     fmt::print("model {} of {}, given at {:g} s: {}\n", m.version, m.site, m.given_s,
                m.version == 0 ? "refused: " + m.why
                               : fmt::format("{} sites have it after {}, {} are missing",
-                                            m.taken.size(), time(m.ended_s), m.missing.size()));
+                                            m.taken.size(), time(m.latency_s), m.missing.size()));
   for (const run::FocusSiteResult& s : result->sites)
     sites.push_back({s.site, std::to_string(s.objects), std::to_string(s.clusters),
-                     std::to_string(s.cheap), std::to_string(s.accurate),
+                     std::to_string(s.cheap_objects), std::to_string(s.accurate_objects),
                      run::duration_text(s.computing_s)});
   if (!queries.empty())
     fmt::print("{}\n", text_table({"query", "at", "asked", "first", "all", "clusters", "objects",
@@ -98,19 +97,17 @@ int simulate_index(const SimulateArgs& args, const run::Job& job) {
   return kDone;
 }
 
-int one_run(const SimulateArgs& args, const run::Job& job, const std::string& folder) {
-  const auto page = view_if_asked(folder, args.common.view, args.common.quiet);
-  if (!page) return print_error(page.error());
-  auto summary = run::simulate(job, args.common.one(folder));
-  if (!summary) return print_error(summary.error());
+Result<int> one_run(const SimulateArgs& args, const run::Job& job, const std::string& folder) {
+  LH_LET(page, view_if_asked(folder, args.common.view, args.common.quiet));
+  LH_LET(summary, run::simulate(job, args.common.one(folder)));
   if (args.common.json)
-    fmt::print("{}", run::summary_text(*summary));
+    fmt::print("{}", run::summary_text(summary));
   else
-    print_run(*summary, folder, "virtual time");
-  if (const std::string hint = run::chance_hint(job, *summary); !args.common.json && !hint.empty())
+    print_run(summary, folder, "virtual time");
+  if (const std::string hint = run::chance_hint(job, summary); !args.common.json && !hint.empty())
     fmt::print("  no better than chance; {}\n", hint);
-  if (is_interrupted(*summary)) print_resume_hint({folder});
-  return exit_code(*summary, args.common.require_target);
+  if (is_interrupted(summary)) print_resume_hint({folder});
+  return exit_code(summary, args.common.require_target);
 }
 
 struct Measure {
@@ -163,17 +160,16 @@ void print_seeds(const run::Job& job, const std::vector<Summary>& begun, bool js
                  summary.rounds);
 }
 
-int many_seeds(const SimulateArgs& args, const run::Job& first, const std::string& folder) {
+Result<int> many_seeds(const SimulateArgs& args, const run::Job& first, const std::string& folder) {
   std::vector<Summary> all;
   int worst = kDone;
   for (std::uint64_t i = 0; i < args.seeds; ++i) {
     auto job = args.common.load({fmt::format("job.seed={}", first.job.seed + i)});
-    if (!job) return print_error(job.error());
-    auto summary = run::simulate(
-        *job, args.common.one_of_several(fmt::format("{}/seed-{}", folder, job->job.seed)));
-    if (!summary) return print_error(summary.error());
-    all.push_back(*summary);
-    worst = std::max(worst, exit_code(*summary, args.common.require_target));
+    if (!job) return job.error();
+    LH_LET(summary, run::simulate(*job, args.common.one_of_several(
+                                            fmt::format("{}/seed-{}", folder, job->job.seed))));
+    all.push_back(summary);
+    worst = std::max(worst, exit_code(summary, args.common.require_target));
     if (worst == kInterrupted) break;
   }
   print_seeds(first, all, args.common.json);
@@ -181,20 +177,19 @@ int many_seeds(const SimulateArgs& args, const run::Job& first, const std::strin
   return worst;
 }
 
-int simulate(const SimulateArgs& args) {
+Result<int> simulate(const SimulateArgs& args) {
   std::vector<std::string> more;
   if (!args.checkpoint_every.empty())
     more.push_back("job.checkpoint_every=" + args.checkpoint_every);
   SimulateArgs with = args;
   with.common.sets.insert(with.common.sets.end(), more.begin(), more.end());
-  auto job = with.common.load();
-  if (!job) return print_error(job.error());
-  if (args.common.view >= 0 && (job->focus || args.dry_run || args.seeds > 1))
-    return print_error(invalid("--view shows one training run: without --dry-run and --seeds"));
-  if (job->focus) return simulate_index(with, *job);
-  if (args.dry_run) return dry_run(*job, args.common.json);
-  const std::string folder = args.common.out.empty() ? "runs/" + job->job.name : args.common.out;
-  return args.seeds > 1 ? many_seeds(with, *job, folder) : one_run(with, *job, folder);
+  LH_LET(job, with.common.load());
+  if (args.common.view >= 0 && (job.focus || args.dry_run || args.seeds > 1))
+    return invalid("--view shows one training run: without --dry-run and --seeds");
+  if (job.focus) return simulate_index(with, job);
+  if (args.dry_run) return dry_run(job, args.common.json);
+  const std::string folder = args.common.out.empty() ? "runs/" + job.job.name : args.common.out;
+  return args.seeds > 1 ? many_seeds(with, job, folder) : one_run(with, job, folder);
 }
 
 }  // namespace
@@ -204,12 +199,10 @@ void add_simulate(CLI::App& app, int& code) {
   CLI::App* sub = app.add_subcommand("simulate", "trains in virtual time on a simulated network");
   args->common.add_to(*sub, "runs/NAME",
                       "continues an interrupted run, to the same bits; with --seeds, all of them");
-  sub->add_option("--checkpoint-every", args->checkpoint_every,
-                  "rounds between checkpoints (default: [job] checkpoint_every)")
-      ->type_name("K");
-  sub->add_option("--seeds", args->seeds, "repeats with this many seeds; median and range")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000}))
-      ->type_name("N");
+  option(*sub, "--checkpoint-every", args->checkpoint_every,
+         "rounds between checkpoints (default: [job] checkpoint_every)", "K");
+  option(*sub, "--seeds", args->seeds, "repeats with this many seeds; median and range", "N",
+         CLI::Range(std::uint64_t{1}, std::uint64_t{10000}));
   sub->add_option("--until", args->common.until_s,
                   "of compare and plan: cuts the run at this virtual time, in s")
       ->check(CLI::PositiveNumber)
@@ -218,12 +211,11 @@ void add_simulate(CLI::App& app, int& code) {
   args->common.add_view_to(*sub);
   sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing")
       ->excludes(record);
-  add_wan_option(*sub, args->common.wan);
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
       "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
       "2 bad job or usage, 3 failed, 4 internal error, 130 Ctrl-C");
-  sub->callback([args, &code] { code = simulate(*args); });
+  sub->callback([args, &code] { code = code_of(simulate(*args)); });
 }
 
 }  // namespace longhaul::cli

@@ -9,8 +9,6 @@
 #include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/run_options.h"
-#include "longhaul/cli/security_options.h"
-#include "longhaul/run/launcher_identity.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/site.h"
 
@@ -73,43 +71,39 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
   fmt::print("{}  written to {}\n", pace_text(s), folder);
 }
 
-int site(const SiteArgs& args) {
+Result<int> site(const SiteArgs& args) {
   warn_if_insecure(args.security.insecure);
-  auto job = args.common.load();
-  if (!job) return print_error(job.error());
-  auto rank = own_rank(args, *job);
-  if (!rank) return print_error(rank.error());
-  auto addresses = addresses_of(args, *job);
-  if (!addresses) return print_error(addresses.error());
-  const Member me = job->members()[*rank];
+  LH_LET(job, args.common.load());
+  LH_LET(rank, own_rank(args, job));
+  LH_LET(addresses, addresses_of(args, job));
+  const Member me = job.members()[rank];
   // Processes that a launcher has started are all given the same --out.
-  const std::string run = args.common.out.empty() ? "runs/" + job->job.name : args.common.out;
+  const std::string run = args.common.out.empty() ? "runs/" + job.job.name : args.common.out;
   const bool own = !args.common.out.empty() && !args.site.empty();
   const std::string folder = own ? run : run::node_folder(run, me);
-  const auto page = view_if_asked(folder, args.common.view, args.common.quiet);
-  if (!page) return print_error(page.error());
+  LH_LET(page, view_if_asked(folder, args.common.view, args.common.quiet));
   const bool insists = args.common.force || (args.common.resume && !args.rejoin);
   const run::SimulateOptions common = args.common.one(folder);
-  auto summary = run::run_site(
-      *job, {.rank = *rank,
-             .addresses = *std::move(addresses),
-             .listening = run::inherited_socket(run::process_environment()),
-             .folder = folder,
-             .existing = insists ? common.existing : run::ExistingFolder::resume_or_begin,
-             .rejoin = args.rejoin,
-             .faults_are_made = args.faults_are_made,
-             .progress = common.progress,
-             .security = args.security,
-             .record = common.record});
-  if (!summary) return print_error(summary.error());
+  LH_LET(summary,
+         run::run_site(
+             job, {.rank = rank,
+                   .addresses = std::move(addresses),
+                   .listening = run::inherited_socket(run::process_environment()),
+                   .folder = folder,
+                   .existing = insists ? common.existing : run::ExistingFolder::resume_or_begin,
+                   .rejoin = args.rejoin,
+                   .faults_are_made = args.faults_are_made,
+                   .progress = common.progress,
+                   .security = args.security,
+                   .record = common.record}));
   std::error_code code;
   if (args.common.json)
-    fmt::print("{}", run::summary_text(*summary));
+    fmt::print("{}", run::summary_text(summary));
   else if (std::filesystem::exists(folder, code))  // not of one that could not begin
-    print_summary(*summary, run::node_name(me), folder);
-  print_trouble(*summary);
-  if (is_interrupted(*summary)) print_resume_hint({folder});
-  return exit_code(*summary, args.common.require_target);
+    print_summary(summary, run::node_name(me), folder);
+  print_trouble(summary);
+  if (is_interrupted(summary)) print_resume_hint({folder});
+  return exit_code(summary, args.common.require_target);
 }
 
 }  // namespace
@@ -119,21 +113,19 @@ void add_site(CLI::App& app, int& code) {
   CLI::App* sub = app.add_subcommand("site", "runs one node of a job, over sockets");
   args->common.add_to(*sub, "runs/NAME/SITE; under a launcher DIR/SITE",
                       "insists on continuing an interrupted run", false);
-  sub->add_option("--site", args->site,
-                  "which node this is: a site's name, NAME/1 for its second node (default: the "
-                  "rank that torchrun, mpirun, srun or PMI gave)")
-      ->type_name("NAME");
-  sub->add_option("--addresses", args->addresses,
-                  "host:port of all nodes by rank, with commas (default: [[site]] address)")
-      ->delimiter(',')
-      ->type_name("LIST");
-  sub->add_option("--base-port", args->base_port,
-                  "all nodes are on this machine, rank r at this port + r (default under a "
-                  "launcher: MASTER_PORT + 1, or 29600)")
-      ->type_name("PORT");
+  option(*sub, "--site", args->site,
+         "which node this is: a site's name, NAME/1 for its second node (default: the "
+         "rank that torchrun, mpirun, srun or PMI gave)",
+         "NAME");
+  option(*sub, "--addresses", args->addresses,
+         "host:port of all nodes by rank, with commas (default: [[site]] address)", "LIST")
+      ->delimiter(',');
+  option(*sub, "--base-port", args->base_port,
+         "all nodes are on this machine, rank r at this port + r (default under a "
+         "launcher: MASTER_PORT + 1, or 29600)",
+         "PORT");
   args->common.add_record_to(*sub);
   args->common.add_view_to(*sub);
-  add_wan_option(*sub, args->common.wan);
   sub->add_flag("--rejoin", args->rejoin,
                 "insists on rejoining a run that continues without this node, whose model the "
                 "others send (`longhaul explain SYNC`: a lost node may return)");
@@ -144,7 +136,7 @@ void add_site(CLI::App& app, int& code) {
       "Joins a new run, resumes a stopped one or rejoins one that goes on, as the others say.\n"
       "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
       "2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130 Ctrl-C");
-  sub->callback([args, &code] { code = site(*args); });
+  sub->callback([args, &code] { code = code_of(site(*args)); });
 }
 
 }  // namespace longhaul::cli

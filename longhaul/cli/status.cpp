@@ -1,7 +1,6 @@
 #include <signal.h>
 
 #include <cerrno>
-#include <chrono>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/progress.h"
 #include "longhaul/run/status_file.h"
 
@@ -43,17 +43,15 @@ std::string waits_of(const run::NodeStatus& node) {
   return text;
 }
 
-int status(const std::string& folder, bool json) {
-  const auto nodes = run::read_statuses(folder);
-  if (!nodes) return print_error(nodes.error());
-  const double now =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+Result<int> status(const std::string& folder, bool json) {
+  LH_LET(nodes, run::read_statuses(folder));
+  const double now = run::unix_time();
   nlohmann::json all = nlohmann::json::array();
   if (!json) fmt::print("{:<16} {:>12} {:>7}  {}\n", "site", "round", "live", "state");
-  for (const run::NodeStatus& node : *nodes) {
+  for (const run::NodeStatus& node : nodes) {
     const double age_s = std::max(0.0, now - node.written_s);
     if (json) {
-      all.push_back(to_json(node));
+      all.push_back(run::json_of<nlohmann::json>(node));
       all.back()["age_s"] = age_s;
       all.back()["gone"] = node.state != "ended" && is_gone(node);
       continue;
@@ -84,7 +82,7 @@ void add_status(CLI::App& app, int& code) {
       "Example:\n  longhaul status runs/mnist-4-sites\n"
       "Nodes write once a second, each on its own machine.\n"
       "Exit codes: 0 done, 2 no run there");
-  sub->callback([args, &code] { code = status(args->folder, args->json); });
+  sub->callback([args, &code] { code = code_of(status(args->folder, args->json)); });
 }
 
 }  // namespace longhaul::cli

@@ -8,22 +8,21 @@
 #include "longhaul/cli/live_page.h"
 #include "longhaul/cli/output.h"
 #include "longhaul/cli/report_runs.h"
+#include "longhaul/cli/run_options.h"
 #include "longhaul/run/interrupt.h"
 
 namespace longhaul::cli {
 namespace {
 
-int view(const std::string& folder, std::uint16_t port) {
-  auto found = run_folders({folder});
-  if (!found) return print_error(found.error());
-  if (found->size() > 1)
-    return print_error(invalid(fmt::format(
-        "{}: holds {} runs; name one of them, or longhaul report for all", folder, found->size())));
-  const RunFolder& run = found->front();
+Result<int> view(const std::string& folder, std::uint16_t port) {
+  LH_LET(found, run_folders({folder}));
+  if (found.size() > 1)
+    return invalid(fmt::format("{}: holds {} runs; name one of them, or longhaul report for all",
+                               folder, found.size()));
+  const RunFolder& run = found.front();
   LivePage page(run.folder, /*with_plan=*/true, run.nodes);
-  const auto bound = page.start(port);
-  if (!bound) return print_error(bound.error());
-  fmt::print("http://127.0.0.1:{}/ shows {} until Ctrl-C\n", *bound, run.folder);
+  LH_LET(bound, page.start(port));
+  fmt::print("http://127.0.0.1:{}/ shows {} until Ctrl-C\n", bound, run.folder);
   std::fflush(stdout);
   const run::InterruptGuard guard;
   while (!run::interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -41,10 +40,10 @@ void add_view(CLI::App& app, int& code) {
   CLI::App* sub =
       app.add_subcommand("view", "a run as a page in the browser, also while it goes on");
   sub->add_option("RUN", args->folder, "the folder of the run")->required();
-  sub->add_option("--port", args->port, "of 127.0.0.1 (default: any free one, which is printed)")
-      ->type_name("PORT");
+  option(*sub, "--port", args->port, "of 127.0.0.1 (default: any free one, which is printed)",
+         "PORT");
   sub->footer("Example:\n  longhaul view runs/mnist-4-sites --port 8080");
-  sub->callback([args, &code] { code = view(args->folder, args->port); });
+  sub->callback([args, &code] { code = code_of(view(args->folder, args->port)); });
 }
 
 }  // namespace longhaul::cli

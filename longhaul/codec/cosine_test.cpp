@@ -5,23 +5,10 @@
 #include <cfloat>
 #include <cmath>
 
-#include "longhaul/base/rng.h"
+#include "longhaul/codec/testing/made.h"
 
 namespace longhaul::codec {
 namespace {
-
-std::vector<float> drawn_chunk(std::size_t n) {
-  Random random(n, {});
-  std::vector<float> values(n);
-  for (float& value : values) value = float(random.normal());
-  return values;
-}
-
-double squares(const std::vector<float>& values) {
-  double sum = 0;
-  for (const float value : values) sum += double(value) * double(value);
-  return sum;
-}
 
 TEST(Cosine, AConstantIsInTheFirstCoefficientAlone) {
   std::vector<float> in(16, 3), out(16, 7);
@@ -30,14 +17,15 @@ TEST(Cosine, AConstantIsInTheFirstCoefficientAlone) {
   for (std::size_t k = 1; k < 16; ++k) EXPECT_NEAR(out[k], 0, 1e-6) << k;
 }
 
-TEST(Cosine, TheInverseGivesTheChunkBackAndTheNormStays) {
-  for (const std::size_t n : {1u, 2u, 7u, 64u}) {
+// the inverse of the transform gives the values back; norms are kept.
+TEST(Cosine, R3_30_TheInverseGivesTheChunkBackAndTheNormStays) {
+  for (const std::size_t n : {1u, 2u, 7u, 64u, 256u}) {
     const CosineTransform transform(n);
-    const std::vector<float> in = drawn_chunk(n);
+    const std::vector<float> in = made::normal_values(n, n);
     std::vector<float> out(n), back(n);
     transform.forward(in, out);
     transform.inverse(out, back);
-    EXPECT_NEAR(squares(out), squares(in), 1e-5 * squares(in)) << n;
+    EXPECT_NEAR(made::squared(out), made::squared(in), 1e-5 * made::squared(in)) << n;
     for (std::size_t i = 0; i < n; ++i) EXPECT_NEAR(back[i], in[i], 1e-5) << n << " " << i;
   }
 }

@@ -60,7 +60,7 @@ class Draws {
     key_ = {name[0], name[1]};
   }
 
-  // Of the elements from `first` on.
+  // Fills `out` with the numbers of the elements from `first` on.
   void fill(std::uint64_t first, std::span<std::uint32_t> out) const {
     std::size_t done = 0;
     const auto fill_one = [&] {  // to the end of the counter that `first + done` belongs to

@@ -1,10 +1,11 @@
 #pragma once
-// What the entry() of a codec is completed with: how a codec is made from the settings of [codec],
-// and how those are documented.
+// What every codec's entry is completed with: how it is made from the settings of [codec], and how
+// those are documented.
 //
-// A codec is a class `Part` with `static CodecEntry entry()` and, if it has settings, `struct
-// Config` (fields()) and a constructor from what it needs of (Config, CodecSetting); if no range of
-// a key says all, `static Status check(const Config&, const Settings&)`.
+// A codec is a class `Part` in its own source; if it has settings, with `struct Config` (fields())
+// and a constructor from what it needs of (Config, CodecSetting); if no range of a key says all,
+// with `static Status check(const Config&, const Settings&)`. Behind it stands its entry, a
+// function of its name, which is declared here and listed in registry.cpp.
 #include <concepts>
 
 #include "longhaul/core/registry.h"
@@ -57,11 +58,11 @@ struct ConfigOf<Part> {
 };
 
 // A codec's own keys and those of all, with its own defaults.
-template <class Part>
+template <class Part, CodecEntry (*kEntry)()>
 struct CodecKeys {
   typename ConfigOf<Part>::Type own = {};
-  FeedbackConfig common = {.error_feedback = Part::entry().traits.feedback,
-                           .feedback_momentum = Part::entry().traits.momentum};
+  FeedbackConfig common = {.error_feedback = kEntry().traits.feedback,
+                           .feedback_momentum = kEntry().traits.momentum};
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -70,11 +71,11 @@ struct CodecKeys {
   }
 };
 
-template <class Part>
+template <class Part, CodecEntry (*kEntry)()>
 Result<std::unique_ptr<Codec>> make_part(const Settings& settings, const Place& place,
                                          CodecUse use) {
   using Config = typename ConfigOf<Part>::Type;
-  CodecKeys<Part> keys;
+  CodecKeys<Part, kEntry> keys;
   LH_TRY(read_settings(settings, keys));
   if constexpr (requires { Part::check(keys.own, settings); })
     LH_TRY(Part::check(keys.own, settings));
@@ -91,16 +92,26 @@ Result<std::unique_ptr<Codec>> make_part(const Settings& settings, const Place& 
   return made;
 }
 
-template <class Part>
-std::vector<FieldDoc> describe_part() {
-  return describe(CodecKeys<Part>{});
+template <class Part, CodecEntry (*kEntry)()>
+CodecEntry codec_entry(CodecEntry entry) {
+  entry.make = make_part<Part, kEntry>;
+  entry.describe = [] { return describe(CodecKeys<Part, kEntry>{}); };
+  return entry;
 }
 
-template <class Part>
-CodecEntry codec_entry(CodecEntry said) {
-  said.make = make_part<Part>;
-  said.describe = describe_part<Part>;
-  return said;
-}
+CodecEntry fp32();
+CodecEntry fp16();
+CodecEntry int8();
+CodecEntry bf16();
+CodecEntry qsgd();
+CodecEntry ternary();
+CodecEntry sign();
+CodecEntry top_k();
+CodecEntry q_top_k();
+CodecEntry random_k();
+CodecEntry dgc();
+CodecEntry demo();
+CodecEntry bi_sparse();
+CodecEntry sparse();
 
 }  // namespace longhaul::codec

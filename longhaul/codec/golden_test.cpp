@@ -7,8 +7,7 @@
 #include <bit>
 
 #include "longhaul/base/rng.h"
-#include "longhaul/codec/draws.h"
-#include "longhaul/codec/registry.h"
+#include "longhaul/codec/testing/made.h"
 
 namespace longhaul::codec {
 namespace {
@@ -37,10 +36,7 @@ std::vector<float> golden_values(std::size_t length) {
 }
 
 std::uint64_t golden_hash(const CodecEntry& entry) {
-  Settings settings{.table = "codec", .file = "test", .line = 0, .entries = {}};
-  settings.set({"kind", {std::string(entry.name)}, "test", 0});
-  settings.set({"error_feedback", {false}, "test", 0});
-  const auto codec = *make_codec(settings, Place{}, true);
+  const auto codec = made::contributing(entry.name, made::without_feedback());
   GoldenHash hash;
   CodecKey key;
   for (const std::size_t length : {1u, 7u, 64u, 511u, 1000u, 4099u}) {
@@ -72,23 +68,6 @@ TEST(Golden, CodecsWriteTheBytesThatTheyWrote) {
     ASSERT_NE(found, std::end(recorded)) << entry.name;
     EXPECT_EQ(golden_hash(entry), found->second) << entry.name;
   }
-}
-
-TEST(Draws, AreThoseOfEachElementWhereverTheyBegin) {
-  CodecKey key;
-  key.round = (std::uint64_t{3} << 32) + 5;
-  const Draws draws(9, key);
-  for (const std::uint64_t first : {0u, 1u, 2u, 3u, 4u, 62u, 1001u})
-    for (const std::size_t count : {0u, 1u, 3u, 5u, 63u, 64u, 65u, 200u}) {
-      std::vector<std::uint32_t> all(count);
-      draws.fill(first, all);
-      for (std::size_t i = 0; i < count; ++i)
-        ASSERT_EQ(all[i], draws.at(first + i)) << first << " + " << i;
-    }
-  std::vector<std::uint32_t> far(70);  // over the end of the counter's lower half
-  const std::uint64_t end = std::uint64_t{4} << 32;
-  draws.fill(end - 33, far);
-  for (std::size_t i = 0; i < far.size(); ++i) ASSERT_EQ(far[i], draws.at(end - 33 + i));
 }
 
 }  // namespace

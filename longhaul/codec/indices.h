@@ -16,7 +16,7 @@
 
 #include "longhaul/base/bytes.h"
 #include "longhaul/base/result.h"
-#include "longhaul/codec/cursor.h"
+#include "longhaul/codec/bytes_check.h"
 
 namespace longhaul::codec {
 

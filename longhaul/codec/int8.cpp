@@ -1,5 +1,6 @@
-#include "longhaul/codec/int8.h"
-
+// int8: blocks of 256 values from the start of the stretch; each block is a scale s = max abs / 127
+// (fp32) and one signed byte q = nearest even of x / s per value. d + 4 ceil(d/256) bytes. Error
+// <= s/2 (and rounding of the fp32 product); a block of zeros is exact.
 #include <algorithm>
 #include <bit>
 #include <cfloat>
@@ -14,7 +15,7 @@
 namespace longhaul::codec {
 namespace {
 
-constexpr std::size_t kBlock = Int8::kBlock;
+constexpr std::size_t kBlock = 256;
 constexpr float kLevels = 127.f;
 constexpr std::int32_t kInfinity = 0x7F800000;
 
@@ -66,54 +67,61 @@ LONGHAUL_KERNEL bool restore(const std::byte* in, std::size_t count, float scale
   return bad == 0;
 }
 
+class Int8 final : public Codec {
+ public:
+  std::size_t encoded_size(std::size_t length) const override {
+    return length + 4 * (length / kBlock + (length % kBlock != 0 ? 1 : 0));
+  }
+  Buffer encode(const CodecKey&, Range at, std::span<const float> values) override {
+    LH_CHECK(values.size() == at.length);
+    Buffer bytes(encoded_size(values.size()));
+    std::byte* to = bytes.data();
+    for (std::size_t done = 0; done < values.size(); done += kBlock) {
+      const std::size_t count = std::min(kBlock, values.size() - done);
+      FloatBlock block;
+      ByteBlock levels;
+      std::memcpy(block.values, &values[done], 4 * count);
+      const std::int32_t most = largest_magnitude(block);
+      LH_CHECK(most < kInfinity);
+      const float scale = scale_of(std::bit_cast<float>(most));
+      if (most > 0) quantise(block, scale, levels);
+      std::memcpy(to, &scale, 4);
+      std::memcpy(to + 4, levels.values, count);
+      to += 4 + count;
+    }
+    return bytes;
+  }
+
+  Status decode(const CodecKey&, Range at, std::span<const std::byte> in,
+                std::span<float> out) const override {
+    LH_CHECK(out.size() == at.length);
+    LH_TRY(expect_size("int8", at, in.size(), encoded_size(out.size())));
+    const std::byte* from = in.data();
+    for (std::size_t done = 0; done < out.size(); done += kBlock) {
+      const std::size_t count = std::min(kBlock, out.size() - done);
+      float scale = 0;
+      std::memcpy(&scale, from, 4);
+      if (std::signbit(scale) || !std::isfinite(kLevels * scale))
+        return bad_value("int8", at.offset + done,
+                         "opens a block whose scale is not of this codec");
+      if (!restore(from + 4, count, scale, &out[done]))
+        return bad_value("int8", at.offset + done,
+                         "opens a block that holds -128, which is no level");
+      from += 4 + count;
+    }
+    return Ok{};
+  }
+};
+
 }  // namespace
 
-CodecEntry Int8::entry() {
-  return codec_entry<Int8>(
+CodecEntry int8() {
+  return codec_entry<Int8, int8>(
       {.name = "int8",
        .summary = "one byte each and a scale per block of 256",
        .traits = {.algebra = Algebra::reencode, .unbiased = false},
        .cost = {.bytes = "d + 4 ceil(d/256)",
                 .error = "at most max/254 of a block of 256; a zero block is exact"}});
-}
-
-Buffer Int8::encode(const CodecKey&, Range at, std::span<const float> values) {
-  LH_CHECK(values.size() == at.length);
-  Buffer bytes(encoded_size(values.size()));
-  std::byte* to = bytes.data();
-  for (std::size_t done = 0; done < values.size(); done += kBlock) {
-    const std::size_t count = std::min(kBlock, values.size() - done);
-    FloatBlock block;
-    ByteBlock levels;
-    std::memcpy(block.values, &values[done], 4 * count);
-    const std::int32_t most = largest_magnitude(block);
-    LH_CHECK(most < kInfinity);
-    const float scale = scale_of(std::bit_cast<float>(most));
-    if (most > 0) quantise(block, scale, levels);
-    std::memcpy(to, &scale, 4);
-    std::memcpy(to + 4, levels.values, count);
-    to += 4 + count;
-  }
-  return bytes;
-}
-
-Status Int8::decode(const CodecKey&, Range at, std::span<const std::byte> in,
-                    std::span<float> out) const {
-  LH_CHECK(out.size() == at.length);
-  LH_TRY(expect_size("int8", at, in.size(), encoded_size(out.size())));
-  const std::byte* from = in.data();
-  for (std::size_t done = 0; done < out.size(); done += kBlock) {
-    const std::size_t count = std::min(kBlock, out.size() - done);
-    float scale = 0;
-    std::memcpy(&scale, from, 4);
-    if (std::signbit(scale) || !std::isfinite(kLevels * scale))
-      return bad_value("int8", at.offset + done, "opens a block whose scale is not of this codec");
-    if (!restore(from + 4, count, scale, &out[done]))
-      return bad_value("int8", at.offset + done,
-                       "opens a block that holds -128, which is no level");
-    from += 4 + count;
-  }
-  return Ok{};
 }
 
 }  // namespace longhaul::codec

@@ -7,7 +7,8 @@
 #include <rapidcheck.h>
 
 #include "longhaul/base/rng.h"
-#include "longhaul/codec/error_feedback.h"
+#include "longhaul/base/testing/archived.h"
+#include "longhaul/codec/feedback.h"
 #include "longhaul/codec/testing/made.h"
 
 namespace longhaul::codec {
@@ -158,7 +159,7 @@ TEST_P(CodecProperty, R4_1_DeliveredAndResidualAddUpToWhatWasGiven) {
         if (delivered) got[i] += double(i < 300 ? front[i] : back[i - 300]);
       }
     }
-    const auto r = feedback->residual(0, 0);
+    const auto r = feedback->carried(0, 0);
     for (std::size_t i = 0; i < kSize; ++i) ASSERT_NEAR(got[i] + double(r[i]), given[i], 1e-4) << i;
   }
 }
@@ -183,6 +184,44 @@ TEST_P(CodecProperty, DamagedBytesAreValuesOrAnError) {
     else
       EXPECT_THAT(status.error().what, ::testing::StartsWith(std::string(entry().name) + ": "));
   }
+}
+
+// Neither may a decoder read behind what came, nor leave a rest unread.
+TEST_P(CodecProperty, BytesOfAnotherLengthAreRefused) {
+  for (const std::size_t length : {1u, 6u, 130u, 300u}) {
+    const auto codec = make();
+    Buffer bytes = codec->encode({}, {0, length}, normal_values(length, 10));
+    Floats out(length);
+    for (std::size_t size = 0; size < bytes.size(); ++size)
+      ASSERT_FALSE(codec->decode({}, {0, length}, std::span(bytes).first(size), out)) << size;
+    bytes.push_back({});
+    EXPECT_FALSE(codec->decode({}, {0, length}, bytes, out));
+  }
+}
+
+TEST_P(CodecProperty, ACheckpointHoldsHowManyWereClamped) {
+  const auto codec = make(), loaded = make();
+  codec->encode({}, {0, 2}, Floats{FLT_MAX, -FLT_MAX});
+  const bool clamps = entry().name == "fp16" || entry().name == "bf16";
+  EXPECT_EQ(codec->clamped(), clamps ? 2u : 0u);
+  ASSERT_TRUE(longhaul::testing::copy_state(*codec, *loaded));
+  EXPECT_EQ(loaded->clamped(), codec->clamped());
+  if (!clamps) return;
+  const auto fed = made::contributing(entry().name, {{"error_feedback", {true}}});
+  fed->encode({}, {0, 1}, Floats{FLT_MAX});
+  EXPECT_EQ(fed->clamped(), 1u);
+  EXPECT_EQ(fed->encoded_size(10), codec->encoded_size(10));
+}
+
+using CodecPropertyDeathTest = CodecProperty;
+INSTANTIATE_TEST_SUITE_P(Registry, CodecPropertyDeathTest,
+                         ::testing::ValuesIn(registry().begin(), registry().end()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(CodecPropertyDeathTest, ValuesAreFinite) {
+  const auto codec = make();
+  for (const float bad : {INFINITY, -INFINITY, NAN})
+    EXPECT_DEATH(codec->encode({}, {0, 2}, Floats{1.f, bad}), "check failed");
 }
 
 // Whoever draws, draws anew for each round, group, range and seed.

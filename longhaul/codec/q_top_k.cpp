@@ -1,5 +1,9 @@
-#include "longhaul/codec/q_top_k.h"
-
+// q_top_k: the largest values of each chunk, in four levels: what SparseLoCo sends ("Communication
+// efficient LLM pre-training with SparseLoCo", arXiv 2508.15706: top-k in chunks, 2 bits a value).
+// Chunks of `chunk` values from the start of the stretch, of each ceil(ratio chunk) values. The
+// kept values of a stretch fall in four bins, with edges at m - 1.5 s, m and m + 1.5 s, m their
+// mean and s their standard deviation (these bins are our choice); a value becomes the mean of its
+// bin. Sent are a compact list of places, the four means as fp32, and two bits a value.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -45,10 +49,91 @@ Bins bins_of(std::span<const float> kept) {
   return bins;
 }
 
+class QTopK final : public Codec {
+ public:
+  struct Config {
+    double ratio = 1.0 / 64;
+    std::uint32_t chunk = 4096;
+    bool mean_of_senders = false;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(ratio, .doc = "share of a chunk's values that is sent", .max = 1,
+                     .positive = true);
+      LONGHAUL_FIELD(chunk, .doc = "values among which the largest are chosen", .min = 1,
+                     .max = 1 << 24);
+      LONGHAUL_FIELD(mean_of_senders,
+                     .doc = "a value's mean is over the sites that sent it, not over all");
+    }
+  };
+
+  explicit QTopK(const Config& config) : config_(config) {}
+
+  std::size_t encoded_size(std::size_t length) const override {
+    const std::size_t count = most(length);
+    return most_list_bytes(length, count) + sizeof(Bins::means) + (count + 3) / 4;
+  }
+
+  Buffer encode(const CodecKey&, Range at, std::span<const float> values) override {
+    LH_CHECK(values.size() == at.length && all_finite(values));
+    std::vector<std::uint32_t> indices;
+    for (std::size_t done = 0; done < values.size(); done += config_.chunk) {
+      const std::size_t length = std::min<std::size_t>(config_.chunk, values.size() - done);
+      for (const std::uint32_t index :
+           largest(values.subspan(done, length), count_of(config_.ratio, length), 0))
+        indices.push_back(std::uint32_t(done) + index);
+    }
+    Buffer bytes;
+    bytes.reserve(encoded_size(values.size()));
+    write_list(indices, values.size(), bytes);
+    if (indices.empty()) return bytes;
+    std::vector<float> kept(indices.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = values[indices[i]];
+    const Bins bins = bins_of(kept);
+    put(bytes, bins.means);
+    for (std::size_t i = 0; i < kept.size(); i += 4) {
+      std::uint32_t byte = 0;
+      for (std::size_t k = 0; k < std::min<std::size_t>(4, kept.size() - i); ++k)
+        byte |= bins.of(kept[i + k]) << (2 * k);
+      bytes.push_back(std::byte(byte));
+    }
+    return bytes;
+  }
+
+  Status decode(const CodecKey&, Range at, std::span<const std::byte> in,
+                std::span<float> out) const override {
+    LH_CHECK(out.size() == at.length);
+    Cursor cursor(in);
+    LH_LET(indices, read_list("q_top_k", at, most(out.size()), cursor));
+    const std::size_t count = indices.size();
+    LH_TRY(expect_size("q_top_k", at, cursor.rest().size(),
+                       count == 0 ? 0 : sizeof(Bins::means) + (count + 3) / 4));
+    std::fill(out.begin(), out.end(), 0.f);
+    if (count == 0) return Ok{};
+    const auto means = *cursor.number<std::array<float, kFour>>();
+    if (!all_finite(means))
+      return bad_value("q_top_k", at.offset + indices.front(), "has a level that is not finite");
+    for (std::size_t i = 0; i < count; ++i)
+      out[indices[i]] = means[(unsigned(cursor.rest()[i / 4]) >> (2 * (i % 4))) & 3u];
+    return Ok{};
+  }
+
+  bool mean_of_senders() const override { return config_.mean_of_senders; }
+
+ private:
+  std::size_t most(std::size_t length) const {
+    const std::size_t chunk = config_.chunk, rest = length % chunk;
+    return length / chunk * count_of(config_.ratio, chunk) +
+           (rest > 0 ? count_of(config_.ratio, rest) : 0);
+  }
+
+  const Config config_;
+};
+
 }  // namespace
 
-CodecEntry QTopK::entry() {
-  return codec_entry<QTopK>(
+CodecEntry q_top_k() {
+  return codec_entry<QTopK, q_top_k>(
       {.name = "q_top_k",
        .summary = "the largest values of each chunk in four levels, as SparseLoCo",
        .traits = {.algebra = Algebra::gather,
@@ -59,61 +144,6 @@ CodecEntry QTopK::entry() {
        .cost = {.bytes = "k/4 + 21 + a list of k, k = d/64: about 0.022 d",
                 .error = "squared: at most (1 - k/d) n2^2, and the spread within four bins"},
        .small = {{"ratio", {0.5}}}});
-}
-
-std::size_t QTopK::most(std::size_t length) const {
-  const std::size_t chunk = config_.chunk, rest = length % chunk;
-  return length / chunk * count_of(config_.ratio, chunk) +
-         (rest > 0 ? count_of(config_.ratio, rest) : 0);
-}
-
-std::size_t QTopK::encoded_size(std::size_t length) const {
-  const std::size_t count = most(length);
-  return most_list_bytes(length, count) + sizeof(Bins::means) + (count + 3) / 4;
-}
-
-Buffer QTopK::encode(const CodecKey&, Range at, std::span<const float> values) {
-  LH_CHECK(values.size() == at.length && all_finite(values));
-  std::vector<std::uint32_t> indices;
-  for (std::size_t done = 0; done < values.size(); done += config_.chunk) {
-    const std::size_t length = std::min<std::size_t>(config_.chunk, values.size() - done);
-    for (const std::uint32_t index :
-         largest(values.subspan(done, length), count_of(config_.ratio, length), 0))
-      indices.push_back(std::uint32_t(done) + index);
-  }
-  Buffer bytes;
-  bytes.reserve(encoded_size(values.size()));
-  write_list(indices, values.size(), bytes);
-  if (indices.empty()) return bytes;
-  std::vector<float> kept(indices.size());
-  for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = values[indices[i]];
-  const Bins bins = bins_of(kept);
-  put(bytes, bins.means);
-  for (std::size_t i = 0; i < kept.size(); i += 4) {
-    std::uint32_t byte = 0;
-    for (std::size_t k = 0; k < std::min<std::size_t>(4, kept.size() - i); ++k)
-      byte |= bins.of(kept[i + k]) << (2 * k);
-    bytes.push_back(std::byte(byte));
-  }
-  return bytes;
-}
-
-Status QTopK::decode(const CodecKey&, Range at, std::span<const std::byte> in,
-                     std::span<float> out) const {
-  LH_CHECK(out.size() == at.length);
-  Cursor cursor(in);
-  LH_LET(indices, read_list("q_top_k", at, most(out.size()), cursor));
-  const std::size_t count = indices.size();
-  LH_TRY(expect_size("q_top_k", at, cursor.rest().size(),
-                     count == 0 ? 0 : sizeof(Bins::means) + (count + 3) / 4));
-  std::fill(out.begin(), out.end(), 0.f);
-  if (count == 0) return Ok{};
-  const auto means = *cursor.number<std::array<float, kFour>>();
-  if (!all_finite(means))
-    return bad_value("q_top_k", at.offset + indices.front(), "has a level that is not finite");
-  for (std::size_t i = 0; i < count; ++i)
-    out[indices[i]] = means[(unsigned(cursor.rest()[i / 4]) >> (2 * (i % 4))) & 3u];
-  return Ok{};
 }
 
 }  // namespace longhaul::codec

@@ -1,10 +1,17 @@
-#include "longhaul/codec/qsgd.h"
-
+// qsgd: levels of stochastic rounding (Alistarh et al., "QSGD: communication-efficient SGD via
+// gradient quantization and encoding", NeurIPS 2017, section 3.1). Buckets of `bucket` values from
+// the start of the stretch; of each its norm n2 as fp32, and a whole level l of `bits` bits a
+// value:
+//
+//   l = s |x| / n2, s = 2^(bits-1) - 1, rounded up with the probability of its fraction, with the
+//   sign of x;  decoded: n2 l / s
+//
+// Unbiased; E |x - q|^2 <= min(b/s^2, sqrt(b)/s) n2^2 for a bucket of b values. Levels are written
+// in a fixed number of bits in place of the paper's Elias coding (our choice): sizes are known
+// before. Random numbers are those of draws.h.
 #include <algorithm>
 #include <cmath>
 
-#include "longhaul/codec/bytes_check.h"
-#include "longhaul/codec/cursor.h"
 #include "longhaul/codec/entry.h"
 #include "longhaul/codec/kernel.h"
 #include "longhaul/codec/norms.h"
@@ -44,7 +51,7 @@ LONGHAUL_KERNEL void unpack_nibbles(const std::byte* in, std::size_t bytes, std:
   }
 }
 
-// Their values; the least level.
+// Writes their values; answers with the least level.
 LONGHAUL_KERNEL int restore_levels(const std::int8_t* levels, std::size_t count, float most,
                                    float norm, float* out) {
   std::int32_t least = 0;
@@ -63,70 +70,45 @@ int level_at(std::span<const std::byte> in, std::size_t bits, std::size_t i) {
   return std::int8_t(std::uint8_t(code << shift)) >> shift;
 }
 
-}  // namespace
+class Qsgd final : public StochasticCodec {
+ public:
+  struct Config {
+    std::uint32_t bits = 4;
+    std::uint32_t bucket = 512;
 
-CodecEntry Qsgd::entry() {
-  return codec_entry<Qsgd>(
-      {.name = "qsgd",
-       .summary = "unbiased random rounding to a few levels of a bucket's norm",
-       .traits = {.algebra = Algebra::gather, .contraction = false, .close = false},
-       .cost = {.bytes = "ceil(d/2) + 4 ceil(d/512)",
-                .error = "unbiased; variance at most 3.23 n2^2 of a bucket of 512"}});
-}
-
-Status Qsgd::check(const Config& config, const Settings& settings) {
-  if (config.bits != 2 && config.bits != 4 && config.bits != 8)
-    return bad_setting(settings, *settings.find("bits"), "2, 4 or 8");
-  if (config.bucket % 8 != 0)
-    return bad_setting(settings, *settings.find("bucket"), "a multiple of 8");
-  return Ok{};
-}
-
-Qsgd::Qsgd(const Config& config, const CodecSetting& where)
-    : seed_(where.place.seed),
-      bits_(config.bits),
-      bucket_(config.bucket),
-      levels_((1u << (config.bits - 1)) - 1) {}
-
-std::size_t Qsgd::encoded_size(std::size_t length) const {
-  return packed_size(length) + 4 * (length / bucket_ + (length % bucket_ != 0 ? 1 : 0));
-}
-
-Buffer Qsgd::encode(const CodecKey& key, Range at, std::span<const float> values) {
-  LH_CHECK(values.size() == at.length && all_finite(values));
-  const Draws draws(seed_, key);
-  std::vector<std::uint32_t> drawn(std::min(bucket_, values.size()));
-  std::vector<std::int8_t> levels(drawn.size());
-  Buffer bytes;
-  bytes.reserve(encoded_size(values.size()));
-  for (std::size_t done = 0; done < values.size(); done += bucket_) {
-    const auto bucket = values.subspan(done, std::min(bucket_, values.size() - done));
-    drawn.resize(bucket.size());
-    levels.resize(bucket.size());
-    draws.fill(at.offset + done, drawn);
-    const float norm = as_scale(std::sqrt(norm2_squared(bucket)));
-    round_stochastically(bucket, norm, levels_, drawn, levels);
-    put(bytes, norm);
-    const std::size_t begin = bytes.size();
-    bytes.resize(begin + packed_size(bucket.size()));
-    pack_levels(levels, bits_, &bytes[begin]);
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(bits, .doc = "of a level: 2, 4 or 8", .min = 2, .max = 8);
+      LONGHAUL_FIELD(bucket, .doc = "values that share a norm; a multiple of 8", .min = 8,
+                     .max = 1 << 20);
+    }
+  };
+  static Status check(const Config& config, const Settings& settings) {
+    if (config.bits != 2 && config.bits != 4 && config.bits != 8)
+      return bad_setting(settings, *settings.find("bits"), "2, 4 or 8");
+    if (config.bucket % 8 != 0)
+      return bad_setting(settings, *settings.find("bucket"), "a multiple of 8");
+    return Ok{};
   }
-  return bytes;
-}
 
-Status Qsgd::decode(const CodecKey&, Range at, std::span<const std::byte> in,
-                    std::span<float> out) const {
-  LH_CHECK(out.size() == at.length);
-  LH_TRY(expect_size("qsgd", at, in.size(), encoded_size(out.size())));
-  Cursor cursor(in);
-  std::vector<std::int8_t> levels;
-  for (std::size_t done = 0; done < out.size(); done += bucket_) {
-    const auto bucket = out.subspan(done, std::min(bucket_, out.size() - done));
-    const float norm = *cursor.number<float>();
-    const auto packed = *cursor.take(packed_size(bucket.size()));
-    if (!(norm >= 0 && norm <= FLT_MAX))
-      return bad_value("qsgd", at.offset + done, "opens a bucket whose norm is not of this codec");
-    levels.resize(bucket.size());
+  Qsgd(const Config& config, const CodecSetting& where)
+      : StochasticCodec("qsgd", config.bucket, (1u << (config.bits - 1)) - 1, where.place.seed),
+        bits_(config.bits) {}
+
+ private:
+  float norm_of_block(std::span<const float> bucket) const override {
+    return as_scale(std::sqrt(norm2_squared(bucket)));
+  }
+  std::size_t packed_bytes(std::size_t count) const override { return (count * bits_ + 7) / 8; }
+  void pack(std::span<const std::int8_t> levels, std::byte* out) const override {
+    pack_levels(levels, bits_, out);
+  }
+
+  std::string_view read_block(Cursor& in, std::span<float> bucket) const override {
+    const float norm = *in.number<float>();
+    const auto packed = *in.take(packed_bytes(bucket.size()));
+    if (!is_scale(norm)) return "opens a bucket whose norm is not of this codec";
+    std::vector<std::int8_t> levels(bucket.size());
     std::size_t i = 0;
     if (bits_ == 4) {
       i = bucket.size() / 2 * 2;
@@ -134,11 +116,22 @@ Status Qsgd::decode(const CodecKey&, Range at, std::span<const std::byte> in,
     }
     for (; i < bucket.size(); ++i) levels[i] = std::int8_t(level_at(packed, bits_, i));
     const int least =
-        restore_levels(levels.data(), levels.size(), float(levels_), norm, bucket.data());
-    if (least < -int(levels_))
-      return bad_value("qsgd", at.offset + done, "opens a bucket with a level beyond its norm");
+        restore_levels(levels.data(), levels.size(), float(most_), norm, bucket.data());
+    return least < -int(most_) ? "opens a bucket with a level beyond its norm" : "";
   }
-  return Ok{};
+
+  const std::size_t bits_;
+};
+
+}  // namespace
+
+CodecEntry qsgd() {
+  return codec_entry<Qsgd, qsgd>(
+      {.name = "qsgd",
+       .summary = "unbiased random rounding to a few levels of a bucket's norm",
+       .traits = {.algebra = Algebra::gather, .contraction = false, .close = false},
+       .cost = {.bytes = "ceil(d/2) + 4 ceil(d/512)",
+                .error = "unbiased; variance at most 3.23 n2^2 of a bucket of 512"}});
 }
 
 }  // namespace longhaul::codec

@@ -1,5 +1,3 @@
-#include "longhaul/codec/qsgd.h"
-
 #include <cmath>
 #include <cstring>
 

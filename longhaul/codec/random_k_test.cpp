@@ -1,5 +1,3 @@
-#include "longhaul/codec/random_k.h"
-
 #include <gmock/gmock.h>
 
 #include "longhaul/codec/testing/made.h"

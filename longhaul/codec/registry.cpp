@@ -2,51 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "longhaul/codec/bf16.h"
-#include "longhaul/codec/bi_sparse.h"
-#include "longhaul/codec/demo.h"
-#include "longhaul/codec/dgc.h"
 #include "longhaul/codec/entry.h"
-#include "longhaul/codec/error_feedback.h"
-#include "longhaul/codec/fp16.h"
-#include "longhaul/codec/fp32.h"
-#include "longhaul/codec/int8.h"
-#include "longhaul/codec/momentum_correction.h"
-#include "longhaul/codec/q_top_k.h"
-#include "longhaul/codec/qsgd.h"
-#include "longhaul/codec/random_k.h"
-#include "longhaul/codec/sign.h"
-#include "longhaul/codec/sparse.h"
-#include "longhaul/codec/ternary.h"
-#include "longhaul/codec/top_k.h"
+#include "longhaul/codec/feedback.h"
 
 namespace longhaul::codec {
 namespace {
-
-// clang-format off
-constexpr CodecEntry (*kCodecs[])() = {
-    Fp32::entry,
-    Fp16::entry,
-    Int8::entry,
-    Bf16::entry,
-    Qsgd::entry,
-    Ternary::entry,
-    Sign::entry,
-    TopK::entry,
-    QTopK::entry,
-    RandomK::entry,
-    Dgc::entry,
-    Demo::entry,
-    BiSparse::entry,
-    Sparse::entry,
-};
-// clang-format on
-
-// What writes sums of vectors that may not be added as they are encoded.
-std::unique_ptr<Codec> exact_of(const CodecEntry& entry) {
-  if (entry.traits.sparse) return std::make_unique<Sparse>();
-  return std::make_unique<Fp32>();
-}
 
 template <class T>
 Status read_one(const Settings& settings, std::string_view key, T& into) {
@@ -57,11 +17,9 @@ Status read_one(const Settings& settings, std::string_view key, T& into) {
 }  // namespace
 
 std::span<const CodecEntry> registry() {
-  static const std::vector<CodecEntry> entries = [] {
-    std::vector<CodecEntry> all;
-    for (const auto entry : kCodecs) all.push_back(entry());
-    return all;
-  }();
+  static const CodecEntry entries[] = {fp32(),    fp16(), int8(),      bf16(),    qsgd(),
+                                       ternary(), sign(), top_k(),     q_top_k(), random_k(),
+                                       dgc(),     demo(), bi_sparse(), sparse()};
   return entries;
 }
 
@@ -98,7 +56,8 @@ Result<std::unique_ptr<Codec>> make_codec(const Settings& settings, const Place&
   const CodecEntry& entry = **entry_of(settings);
   auto made = entry.make(settings, place, feedback ? CodecUse::contribution : CodecUse::sum);
   if (!made) return made;
-  if (!feedback && entry.traits.algebra == Algebra::gather) return exact_of(entry);
+  if (!feedback && entry.traits.algebra == Algebra::gather)
+    return (entry.traits.sparse ? sparse() : fp32()).make({}, place, CodecUse::sum);
   if (!feedback || !wanted) return made;
   FeedbackConfig config{.feedback_momentum = entry.traits.momentum};
   LH_TRY(read_one(settings, "feedback_decay", config.feedback_decay));

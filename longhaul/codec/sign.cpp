@@ -1,10 +1,16 @@
-#include "longhaul/codec/sign.h"
-
+// sign: one bit a value and a scale a block of values (Bernstein et al., "signSGD", ICML 2018; with
+// the scale and error feedback, Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019).
+//
+//   l1      s = sum |x| / b of the block's b values;  decoded: s sgn(x), sgn 0 = +1
+//   means   two scales, the mean of the values >= 0 and that of the others; decoded: that of its
+//           side (Seide et al., "1-bit stochastic gradient descent", Interspeech 2014)
+//
+// Blocks of fixed length in place of layers are our choice: the codec knows no layers. Error: the
+// squared norm of what is lost is n2^2 - n1^2/b of a block, n1 and n2 its norms.
 #include <algorithm>
 #include <bit>
 
-#include "longhaul/codec/bytes_check.h"
-#include "longhaul/codec/cursor.h"
+#include "longhaul/codec/blocks.h"
 #include "longhaul/codec/entry.h"
 #include "longhaul/codec/kernel.h"
 #include "longhaul/codec/norms.h"
@@ -62,61 +68,68 @@ bool fills_bits(std::span<const std::byte> bits, std::size_t count) {
   return count % 8 == 0 || unsigned(bits.back()) >> (count % 8) == 0;
 }
 
+class Sign final : public BlockCodec {
+ public:
+  struct Config {
+    std::string scale = "l1";
+    std::uint32_t block = 1024;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(scale,
+                     .doc =
+                         "l1: the mean magnitude of a block; means: that of its values from 0 "
+                         "up and that of those below",
+                     .choices = {"l1", "means"});
+      LONGHAUL_FIELD(block, .doc = "values that share a scale; a multiple of 8", .min = 8,
+                     .max = 1 << 20);
+    }
+  };
+  static Status check(const Config& config, const Settings& settings) {
+    if (config.block % 8 == 0) return Ok{};
+    return bad_setting(settings, *settings.find("block"), "a multiple of 8");
+  }
+
+  explicit Sign(const Config& config)
+      : BlockCodec("sign", config.block), means_(config.scale == "means") {}
+
+ private:
+  std::size_t block_bytes(std::size_t count) const override {
+    return (means_ ? 8 : 4) + (count + 7) / 8;
+  }
+
+  void write_block(const CodecKey&, std::uint64_t, std::span<const float> block,
+                   Buffer& out) override {
+    const SignScales scales = means_ ? mean_scales(block) : l1_scales(block);
+    put(out, scales.up);
+    if (means_) put(out, scales.down);
+    pack_signs(block, grow(out, (block.size() + 7) / 8));
+  }
+
+  std::string_view read_block(Cursor& in, std::span<float> block) const override {
+    SignScales scales;
+    scales.up = *in.number<float>();
+    scales.down = means_ ? *in.number<float>() : -scales.up;
+    const auto bits = *in.take((block.size() + 7) / 8);
+    if (!is_scale(scales.up) || !is_scale(-scales.down))
+      return "opens a block whose scale is not of this codec";
+    if (!fills_bits(bits, block.size())) return "opens a block with bits behind its end";
+    unpack_signs(bits, scales, block);
+    return "";
+  }
+
+  const bool means_;
+};
+
 }  // namespace
 
-CodecEntry Sign::entry() {
-  return codec_entry<Sign>(
+CodecEntry sign() {
+  return codec_entry<Sign, sign>(
       {.name = "sign",
        .summary = "one bit each and a scale per block",
        .traits = {.algebra = Algebra::gather, .unbiased = false, .close = false, .feedback = true},
        .cost = {.bytes = "ceil(d/8) + 4 ceil(d/1024)",
                 .error = "squared: n2^2 - n1^2/1024 of a block of 1024"}});
-}
-
-Status Sign::check(const Config& config, const Settings& settings) {
-  if (config.block % 8 == 0) return Ok{};
-  return bad_setting(settings, *settings.find("block"), "a multiple of 8");
-}
-
-std::size_t Sign::encoded_size(std::size_t length) const {
-  const std::size_t blocks = length / block_ + (length % block_ != 0 ? 1 : 0);
-  return length / 8 + (length % 8 != 0 ? 1 : 0) + (means_ ? 8 : 4) * blocks;
-}
-
-Buffer Sign::encode(const CodecKey&, Range at, std::span<const float> values) {
-  LH_CHECK(values.size() == at.length && all_finite(values));
-  Buffer bytes;
-  bytes.reserve(encoded_size(values.size()));
-  for (std::size_t done = 0; done < values.size(); done += block_) {
-    const auto block = values.subspan(done, std::min(block_, values.size() - done));
-    const SignScales scales = means_ ? mean_scales(block) : l1_scales(block);
-    put(bytes, scales.up);
-    if (means_) put(bytes, scales.down);
-    const std::size_t begin = bytes.size();
-    bytes.resize(begin + (block.size() + 7) / 8);
-    pack_signs(block, &bytes[begin]);
-  }
-  return bytes;
-}
-
-Status Sign::decode(const CodecKey&, Range at, std::span<const std::byte> in,
-                    std::span<float> out) const {
-  LH_CHECK(out.size() == at.length);
-  LH_TRY(expect_size("sign", at, in.size(), encoded_size(out.size())));
-  Cursor cursor(in);
-  for (std::size_t done = 0; done < out.size(); done += block_) {
-    const auto block = out.subspan(done, std::min(block_, out.size() - done));
-    SignScales scales;
-    scales.up = *cursor.number<float>();
-    scales.down = means_ ? *cursor.number<float>() : -scales.up;
-    const auto bits = *cursor.take((block.size() + 7) / 8);
-    if (!(scales.up >= 0 && scales.up <= FLT_MAX && scales.down <= 0 && scales.down >= -FLT_MAX))
-      return bad_value("sign", at.offset + done, "opens a block whose scale is not of this codec");
-    if (!fills_bits(bits, block.size()))
-      return bad_value("sign", at.offset + done, "opens a block with bits behind its end");
-    unpack_signs(bits, scales, block);
-  }
-  return Ok{};
 }
 
 }  // namespace longhaul::codec

@@ -1,5 +1,3 @@
-#include "longhaul/codec/sign.h"
-
 #include <cmath>
 #include <cstring>
 
@@ -19,26 +17,27 @@ using Floats = std::vector<float>;
 const Setting kMeans{"scale", {std::string("means")}};
 
 TEST(Sign, IsTheMeanMagnitudeWithTheSignOfEach) {
-  Sign codec({});
-  EXPECT_THAT(sent(codec, {3.f, -1.f, 0.f, -0.f}), ElementsAre(1.f, -1.f, 1.f, 1.f));
-  EXPECT_THAT(sent(codec, {0.f, 0.f}), ElementsAre(0.f, 0.f));
+  const auto codec = made::plain("sign");
+  EXPECT_THAT(sent(*codec, {3.f, -1.f, 0.f, -0.f}), ElementsAre(1.f, -1.f, 1.f, 1.f));
+  EXPECT_THAT(sent(*codec, {0.f, 0.f}), ElementsAre(0.f, 0.f));
 }
 
 // The squared error of a block is n2^2 - n1^2/b exactly.
 TEST(Sign, LosesWhatTheFormulaSays) {
-  Sign codec({});
+  const auto codec = made::plain("sign");
   for (const std::size_t length : {1u, 100u, 1024u}) {
     const Floats x = made::normal_values(length, length);
     const double n1 = norm1(x);
-    EXPECT_NEAR(made::squared_distance(x, sent(codec, x)),
+    EXPECT_NEAR(made::squared_distance(x, sent(*codec, x)),
                 made::squared(x) - n1 * n1 / double(length), 1e-4);
   }
 }
 
 TEST(Sign, WritesAScaleAndABitForEachOfABlock) {
-  Sign codec({.scale = "l1", .block = 8});
+  const auto codec =
+      made::plain("sign", {{"scale", {std::string("l1")}}, {"block", {std::int64_t{8}}}});
   const Floats x = {1, -1, 1, 1, -1, 1, 1, -1, -5, 5};
-  const Buffer bytes = codec.encode({}, {0, x.size()}, x);
+  const Buffer bytes = codec->encode({}, {0, x.size()}, x);
   ASSERT_EQ(bytes.size(), 2u + 8u);
   float first = 0, second = 0;
   std::memcpy(&first, &bytes[0], 4);
@@ -50,31 +49,32 @@ TEST(Sign, WritesAScaleAndABitForEachOfABlock) {
 }
 
 TEST(Sign, OfMeansTheSumOfWhatIsDecodedIsThatOfTheValues) {
-  Sign codec({.scale = "means", .block = 16});
-  EXPECT_THAT(sent(codec, {3.f, -1.f, 0.f, -2.f}), ElementsAre(1.5f, -1.5f, 1.5f, -1.5f));
-  EXPECT_THAT(sent(codec, {3.f, 1.f}), ElementsAre(2.f, 2.f));
-  EXPECT_THAT(sent(codec, {-3.f, -1.f}), ElementsAre(-2.f, -2.f));
+  const auto codec =
+      made::plain("sign", {{"scale", {std::string("means")}}, {"block", {std::int64_t{16}}}});
+  EXPECT_THAT(sent(*codec, {3.f, -1.f, 0.f, -2.f}), ElementsAre(1.5f, -1.5f, 1.5f, -1.5f));
+  EXPECT_THAT(sent(*codec, {3.f, 1.f}), ElementsAre(2.f, 2.f));
+  EXPECT_THAT(sent(*codec, {-3.f, -1.f}), ElementsAre(-2.f, -2.f));
   const Floats x = made::normal_values(160, 4);
   const auto sum = [](const Floats& v) { return sum_of(v, [](double one) { return one; }); };
-  EXPECT_NEAR(sum(sent(codec, x)), sum(x), 1e-4);
-  EXPECT_EQ(codec.encoded_size(17), 3u + 16u);
+  EXPECT_NEAR(sum(sent(*codec, x)), sum(x), 1e-4);
+  EXPECT_EQ(codec->encoded_size(17), 3u + 16u);
 }
 
 TEST(Sign, RefusesScalesAndBitsNoEncoderWrites) {
-  Sign codec({});
+  const auto codec = made::plain("sign");
   const Floats x(9, 1.f);
   Floats out(9);
-  const Buffer good = codec.encode({}, {0, 9}, x);
+  const Buffer good = codec->encode({}, {0, 9}, x);
   for (const float scale : {-1.f, std::nanf(""), INFINITY}) {
     Buffer bad = good;
     std::memcpy(bad.data(), &scale, 4);
-    const Status status = codec.decode({}, {0, 9}, bad, out);
+    const Status status = codec->decode({}, {0, 9}, bad, out);
     ASSERT_FALSE(status) << scale;
     EXPECT_THAT(status.error().what, HasSubstr("scale"));
   }
   Buffer bad = good;
   bad.back() = std::byte{2};
-  EXPECT_THAT(codec.decode({}, {0, 9}, bad, out).error().what, HasSubstr("behind its end"));
+  EXPECT_THAT(codec->decode({}, {0, 9}, bad, out).error().what, HasSubstr("behind its end"));
 }
 
 TEST(Sign, HasErrorFeedbackUnlessTheJobSaysOtherwise) {

@@ -10,6 +10,7 @@
 
 #include "longhaul/codec/bytes_check.h"
 #include "longhaul/codec/indices.h"
+#include "longhaul/codec/select.h"
 
 namespace longhaul::codec {
 
@@ -57,6 +58,20 @@ inline void write_values(std::span<const std::uint32_t> indices, std::span<const
   out.resize(begin + 4 * indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i)
     std::memcpy(&out[begin + 4 * i], &values[indices[i]], 4);
+}
+
+// Bytes of a list of `count` values, at most.
+inline std::size_t most_largest_bytes(std::uint64_t length, std::uint64_t count) {
+  return most_list_bytes(length, count) + 4 * count;
+}
+// What read_values reads: the `count` values of largest magnitude from `least` up.
+inline Buffer write_largest(std::span<const float> values, std::size_t count, float least = 0) {
+  const auto indices = largest(values, count, least);
+  Buffer bytes;
+  bytes.reserve(most_largest_bytes(values.size(), count));
+  write_list(indices, values.size(), bytes);
+  write_values(indices, values, bytes);
+  return bytes;
 }
 
 }  // namespace longhaul::codec

@@ -1,10 +1,13 @@
-#include "longhaul/codec/ternary.h"
-
+// ternary: -1, 0 or +1 times the largest magnitude of a block (Wen et al., "TernGrad: ternary
+// gradients to reduce communication in distributed deep learning", NeurIPS 2017, section 3.1).
+// Blocks of `block` values from the start of the stretch; of each m = max |x| as fp32, and a trit t
+// a value: the sign of x with probability |x| / m, else 0;  decoded: m t. Unbiased;
+// E |x - q|^2 = sum |x| (m - |x|). Five trits make a byte, the first the lowest (our choice), and
+// blocks stand in place of layers. The paper's clipping, which makes it biased, is left out.
+// Random numbers are those of draws.h.
 #include <algorithm>
 #include <array>
 
-#include "longhaul/codec/bytes_check.h"
-#include "longhaul/codec/cursor.h"
 #include "longhaul/codec/entry.h"
 #include "longhaul/codec/norms.h"
 #include "longhaul/codec/stochastic.h"
@@ -51,72 +54,58 @@ bool fills_trits(std::byte last, std::size_t count) {
   return true;
 }
 
+class Ternary final : public StochasticCodec {
+ public:
+  struct Config {
+    std::uint32_t block = 1000;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(block, .doc = "values that share a scale; a multiple of 5", .min = 5,
+                     .max = 1 << 20);
+    }
+  };
+  static Status check(const Config& config, const Settings& settings) {
+    if (config.block % kTrits == 0) return Ok{};
+    return bad_setting(settings, *settings.find("block"), "a multiple of 5");
+  }
+
+  Ternary(const Config& config, const CodecSetting& where)
+      : StochasticCodec("ternary", config.block, 1, where.place.seed) {}
+
+ private:
+  float norm_of_block(std::span<const float> block) const override {
+    return largest_magnitude_of(block);
+  }
+  std::size_t packed_bytes(std::size_t count) const override { return trit_bytes(count); }
+  void pack(std::span<const std::int8_t> trits, std::byte* out) const override {
+    pack_trits(trits, out);
+  }
+
+  std::string_view read_block(Cursor& in, std::span<float> block) const override {
+    const float scale = *in.number<float>();
+    const auto bytes = *in.take(trit_bytes(block.size()));
+    if (!is_scale(scale)) return "opens a block whose scale is not of this codec";
+    const auto most = std::max_element(bytes.begin(), bytes.end());
+    if (unsigned(*most) >= kTritBytes || !fills_trits(bytes.back(), block.size()))
+      return "opens a block with a byte that is no trits";
+    const TritTable& table = trit_table();
+    for (std::size_t i = 0; i < block.size(); ++i)
+      block[i] = table[unsigned(bytes[i / kTrits])][i % kTrits] * scale;
+    return "";
+  }
+};
+
 }  // namespace
 
-CodecEntry Ternary::entry() {
-  return codec_entry<Ternary>(
+CodecEntry ternary() {
+  return codec_entry<Ternary, ternary>(
       {.name = "ternary",
        .summary = "unbiased -1, 0 or 1 times a block's largest magnitude, five to a byte",
        .traits = {.algebra = Algebra::gather, .contraction = false, .close = false},
        .cost = {
            .bytes = "ceil(d/5) + 4 ceil(d/1000)",
            .error = "unbiased; variance abs(x) (m - abs(x)), m the largest of a block of 1000"}});
-}
-
-Status Ternary::check(const Config& config, const Settings& settings) {
-  if (config.block % kTrits == 0) return Ok{};
-  return bad_setting(settings, *settings.find("block"), "a multiple of 5");
-}
-
-Ternary::Ternary(const Config& config, const CodecSetting& where)
-    : seed_(where.place.seed), block_(config.block) {}
-
-std::size_t Ternary::encoded_size(std::size_t length) const {
-  return trit_bytes(length) + 4 * (length / block_ + (length % block_ != 0 ? 1 : 0));
-}
-
-Buffer Ternary::encode(const CodecKey& key, Range at, std::span<const float> values) {
-  LH_CHECK(values.size() == at.length && all_finite(values));
-  const Draws draws(seed_, key);
-  std::vector<std::uint32_t> drawn(std::min(block_, values.size()));
-  std::vector<std::int8_t> trits(drawn.size());
-  Buffer bytes;
-  bytes.reserve(encoded_size(values.size()));
-  for (std::size_t done = 0; done < values.size(); done += block_) {
-    const auto block = values.subspan(done, std::min(block_, values.size() - done));
-    drawn.resize(block.size());
-    trits.resize(block.size());
-    draws.fill(at.offset + done, drawn);
-    const float scale = largest_magnitude_of(block);
-    round_stochastically(block, scale, 1, drawn, trits);
-    put(bytes, scale);
-    const std::size_t begin = bytes.size();
-    bytes.resize(begin + trit_bytes(block.size()));
-    pack_trits(trits, &bytes[begin]);
-  }
-  return bytes;
-}
-
-Status Ternary::decode(const CodecKey&, Range at, std::span<const std::byte> in,
-                       std::span<float> out) const {
-  LH_CHECK(out.size() == at.length);
-  LH_TRY(expect_size("ternary", at, in.size(), encoded_size(out.size())));
-  const TritTable& table = trit_table();
-  Cursor cursor(in);
-  for (std::size_t done = 0; done < out.size(); done += block_) {
-    const auto block = out.subspan(done, std::min(block_, out.size() - done));
-    const float scale = *cursor.number<float>();
-    const auto bytes = *cursor.take(trit_bytes(block.size()));
-    if (!(scale >= 0 && scale <= FLT_MAX))
-      return bad_value("ternary", at.offset + done,
-                       "opens a block whose scale is not of this codec");
-    const auto most = std::max_element(bytes.begin(), bytes.end());
-    if (unsigned(*most) >= kTritBytes || !fills_trits(bytes.back(), block.size()))
-      return bad_value("ternary", at.offset + done, "opens a block with a byte that is no trits");
-    for (std::size_t i = 0; i < block.size(); ++i)
-      block[i] = table[unsigned(bytes[i / kTrits])][i % kTrits] * scale;
-  }
-  return Ok{};
 }
 
 }  // namespace longhaul::codec

@@ -1,5 +1,3 @@
-#include "longhaul/codec/ternary.h"
-
 #include <cmath>
 #include <cstring>
 

@@ -1,13 +1,53 @@
-#include "longhaul/codec/top_k.h"
-
+// top_k: the share of the values that is largest in magnitude, as fp32, with a compact list of
+// their places (Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP
+// 2017; with error feedback, Stich et al., "Sparsified SGD with memory", NeurIPS 2018). Of a
+// stretch of d values k = max(1, ceil(ratio d)), of equal magnitudes those in front; zeros and what
+// is below `threshold` are left out. Error: squared at most (1 - k/d) n2^2 without a threshold.
 #include "longhaul/codec/entry.h"
-#include "longhaul/codec/select.h"
 #include "longhaul/codec/sparse_list.h"
 
 namespace longhaul::codec {
+namespace {
 
-CodecEntry TopK::entry() {
-  return codec_entry<TopK>(
+class TopK final : public Codec {
+ public:
+  struct Config {
+    double ratio = 0.01;
+    double threshold = 0;
+
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(ratio, .doc = "share of the values that is sent", .max = 1, .positive = true);
+      LONGHAUL_FIELD(threshold, .doc = "smaller magnitudes are not sent; with ratio = 1 all others",
+                     .min = 0, .max = 1e30);
+    }
+  };
+
+  explicit TopK(const Config& config) : config_(config) {}
+
+  std::size_t encoded_size(std::size_t length) const override {
+    return most_largest_bytes(length, count_of(config_.ratio, length));
+  }
+
+  Buffer encode(const CodecKey&, Range at, std::span<const float> values) override {
+    LH_CHECK(values.size() == at.length && all_finite(values));
+    return write_largest(values, count_of(config_.ratio, values.size()), float(config_.threshold));
+  }
+
+  Status decode(const CodecKey&, Range at, std::span<const std::byte> in,
+                std::span<float> out) const override {
+    LH_CHECK(out.size() == at.length);
+    return read_values("top_k", at, count_of(config_.ratio, out.size()), Cursor(in), out);
+  }
+
+ private:
+  const Config config_;
+};
+
+}  // namespace
+
+CodecEntry top_k() {
+  return codec_entry<TopK, top_k>(
       {.name = "top_k",
        .summary = "the values of largest magnitude, with a compact list of their places",
        .traits = {.algebra = Algebra::gather,
@@ -18,28 +58,6 @@ CodecEntry TopK::entry() {
        .cost = {.bytes = "4 k + 5 + a list of k, k = d/100: about 0.051 d",
                 .error = "squared: at most (1 - k/d) n2^2"},
        .small = {{"ratio", {0.5}}}});
-}
-
-std::size_t TopK::encoded_size(std::size_t length) const {
-  const std::size_t count = count_of(config_.ratio, length);
-  return most_list_bytes(length, count) + 4 * count;
-}
-
-Buffer TopK::encode(const CodecKey&, Range at, std::span<const float> values) {
-  LH_CHECK(values.size() == at.length && all_finite(values));
-  const auto indices =
-      largest(values, count_of(config_.ratio, values.size()), float(config_.threshold));
-  Buffer bytes;
-  bytes.reserve(encoded_size(values.size()));
-  write_list(indices, values.size(), bytes);
-  write_values(indices, values, bytes);
-  return bytes;
-}
-
-Status TopK::decode(const CodecKey&, Range at, std::span<const std::byte> in,
-                    std::span<float> out) const {
-  LH_CHECK(out.size() == at.length);
-  return read_values("top_k", at, count_of(config_.ratio, out.size()), Cursor(in), out);
 }
 
 }  // namespace longhaul::codec

@@ -1,5 +1,3 @@
-#include "longhaul/codec/top_k.h"
-
 #include <gmock/gmock.h>
 
 #include "longhaul/codec/testing/made.h"
@@ -13,41 +11,42 @@ using ::testing::HasSubstr;
 using Floats = std::vector<float>;
 
 TEST(TopK, SendsTheLargestExactly) {
-  TopK codec({.ratio = 0.4});
-  EXPECT_THAT(sent(codec, {0.1f, -3.f, 2.f, 0.5f, -0.2f}), ElementsAre(0.f, -3.f, 2.f, 0.f, 0.f));
+  const auto codec = made::plain("top_k", {{"ratio", {0.4}}});
+  EXPECT_THAT(sent(*codec, {0.1f, -3.f, 2.f, 0.5f, -0.2f}), ElementsAre(0.f, -3.f, 2.f, 0.f, 0.f));
 }
 
 TEST(TopK, WithAThresholdFewerAreSent) {
-  TopK codec({.ratio = 1, .threshold = 1});
-  EXPECT_THAT(sent(codec, {0.1f, -3.f, 1.f, 0.5f}), ElementsAre(0.f, -3.f, 1.f, 0.f));
-  EXPECT_EQ(codec.encode({}, {0, 4}, Floats(4, 0.1f)).size(), 4u + 1u + 0u);
+  const auto codec = made::plain("top_k", {{"ratio", {1.0}}, {"threshold", {1.0}}});
+  EXPECT_THAT(sent(*codec, {0.1f, -3.f, 1.f, 0.5f}), ElementsAre(0.f, -3.f, 1.f, 0.f));
+  EXPECT_EQ(codec->encode({}, {0, 4}, Floats(4, 0.1f)).size(), 4u + 1u + 0u);
 }
 
 // Squared at most (1 - k/d) n2^2.
 TEST(TopK, LosesAtMostTheShareThatIsNotSent) {
   for (const double ratio : {0.01, 0.1, 0.5}) {
-    TopK codec({.ratio = ratio});
+    const auto codec = made::plain("top_k", {{"ratio", {ratio}}});
     const Floats x = made::normal_values(1000, 1), same(1000, 1.f);
-    EXPECT_LE(made::squared_distance(x, sent(codec, x)), (1 - ratio) * made::squared(x));
-    EXPECT_NEAR(made::squared_distance(same, sent(codec, same)), (1 - ratio) * 1000, 1e-9);
+    EXPECT_LE(made::squared_distance(x, sent(*codec, x)), (1 - ratio) * made::squared(x));
+    EXPECT_NEAR(made::squared_distance(same, sent(*codec, same)), (1 - ratio) * 1000, 1e-9);
   }
 }
 
 // A hundredth of a chunk: four bytes a value, and little more than one for its place.
 TEST(TopK, AHundredthTakesAboutFivePercentOfTheBytes) {
-  TopK codec({});
+  const auto codec = made::plain("top_k");
   const Floats x = made::normal_values(65536, 2);
-  const Buffer bytes = codec.encode({}, {0, x.size()}, x);
+  const Buffer bytes = codec->encode({}, {0, x.size()}, x);
   EXPECT_LT(double(bytes.size()), 0.0135 * 4 * 65536);
   EXPECT_GT(double(bytes.size()), 0.0125 * 4 * 65536);
-  EXPECT_LE(codec.encoded_size(65536), bytes.size() * 11 / 10);
+  EXPECT_LE(codec->encoded_size(65536), bytes.size() * 11 / 10);
 }
 
 TEST(TopK, RefusesMoreValuesThanTheRatioAllows) {
-  TopK generous({.ratio = 0.5}), strict({.ratio = 0.1});
+  const auto generous = made::plain("top_k", {{"ratio", {0.5}}});
+  const auto strict = made::plain("top_k", {{"ratio", {0.1}}});
   const Floats x = made::normal_values(100, 3);
   Floats out(100);
-  const Status status = strict.decode({}, {0, 100}, generous.encode({}, {0, 100}, x), out);
+  const Status status = strict->decode({}, {0, 100}, generous->encode({}, {0, 100}, x), out);
   ASSERT_FALSE(status);
   EXPECT_THAT(status.error().what, HasSubstr("no count of at most 10"));
   EXPECT_THAT(made::refusal("top_k", {{"ratio", {0.0}}}), HasSubstr("[codec] ratio"));

@@ -13,8 +13,7 @@ inline constexpr std::uint32_t kMostHeaderBytes = 64 * 1024;
 // The next vector of the stream. In each class of service that its pieces use, a copy of this
 // message comes before them; later copies are ignored.
 struct Begin {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "begin";
+  LONGHAUL_MESSAGE(1, "begin");
   std::uint64_t seq = 0;     // of vectors from this sender to this receiver, from 0
   std::uint64_t read = 0;    // vectors of the receiver's that the sender has read
   std::uint64_t handle = 0;  // the sender's name of the vector; CodecKey::round of its pieces
@@ -44,8 +43,7 @@ struct Begin {
 // The rest of the vector that is open does not come. One copy in each class that its pieces used:
 // after the last one nothing of it is on its way.
 struct Cancel {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "cancel";
+  LONGHAUL_MESSAGE(2, "cancel");
   std::uint64_t seq = 0;
   std::uint8_t copies = 1;
   template <class Self, class Visit>
@@ -57,8 +55,7 @@ struct Cancel {
 
 // The sender of this message has read so many vectors of the receiver's.
 struct Credit {
-  static constexpr std::uint16_t kKind = 3;
-  static constexpr std::string_view kName = "credit";
+  LONGHAUL_MESSAGE(3, "credit");
   std::uint64_t read = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -68,8 +65,7 @@ struct Credit {
 
 // Asks for a Credit after each vector that is read, until `seq` are.
 struct Ask {
-  static constexpr std::uint16_t kKind = 4;
-  static constexpr std::string_view kName = "ask";
+  LONGHAUL_MESSAGE(4, "ask");
   std::uint64_t seq = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {

@@ -11,14 +11,12 @@ namespace longhaul {
 class FinishBarrier final : public Machine {
  public:
   struct Done {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "done";
+    LONGHAUL_MESSAGE(1, "done");
     Epoch epoch = 0;
     LONGHAUL_FIELDS(epoch)
   };
   struct AllDone {
-    static constexpr std::uint16_t kKind = 2;
-    static constexpr std::string_view kName = "all_done";
+    LONGHAUL_MESSAGE(2, "all_done");
     Epoch epoch = 0;
     LONGHAUL_FIELDS(epoch)
   };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "longhaul/base/check.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul {
@@ -34,9 +35,23 @@ class Layout {
   Layout() = default;
   // CHECKs that the ranges tile [0, size) in order, that roles follow one another as above, and
   // that fully connected layers have the shapes that LayerRange::Linear says.
-  explicit Layout(std::vector<LayerRange> layers);
+  explicit Layout(std::vector<LayerRange> layers) : layers_(std::move(layers)) {
+    auto last = LayerRange::Role::parameter;
+    for (const LayerRange& layer : layers_) {
+      LH_CHECK(layer.range.offset == size() && layer.role >= last);
+      last = layer.role;
+      (last == LayerRange::Role::parameter ? parameters_
+       : last == LayerRange::Role::buffer  ? buffers_
+                                           : constants_) += layer.range.length;
+    }
+    for (std::size_t i = 0; i < layers_.size(); ++i) check_linear(i);
+  }
+
   // One nameless parameter: tests and phantom models.
-  static std::shared_ptr<const Layout> flat(std::uint64_t size);
+  static std::shared_ptr<const Layout> flat(std::uint64_t size) {
+    const auto length = std::int64_t(size);
+    return std::make_shared<const Layout>(std::vector{LayerRange{"flat", {0, size}, {length}}});
+  }
 
   const std::vector<LayerRange>& layers() const { return layers_; }
   std::uint64_t size() const { return parameters_ + buffers_ + constants_; }
@@ -44,7 +59,18 @@ class Layout {
   Range buffers() const { return {parameters_, buffers_}; }
 
  private:
-  void check_linear(std::size_t at) const;
+  void check_linear(std::size_t at) const {
+    const LayerRange& layer = layers_[at];
+    if (layer.linear == LayerRange::Linear::none) return;
+    LH_CHECK(layer.role == LayerRange::Role::parameter);
+    if (layer.linear == LayerRange::Linear::weight) {
+      LH_CHECK(layer.shape.size() == 2 && layer.shape[0] > 0 && layer.shape[1] > 0);
+      LH_CHECK(std::uint64_t(layer.shape[0]) * std::uint64_t(layer.shape[1]) == layer.range.length);
+      return;
+    }
+    LH_CHECK(at > 0 && layers_[at - 1].linear == LayerRange::Linear::weight);
+    LH_CHECK(layer.range.length == std::uint64_t(layers_[at - 1].shape[0]));
+  }
 
   std::vector<LayerRange> layers_;
   std::uint64_t parameters_ = 0;

@@ -73,9 +73,12 @@ inline std::size_t frame_size(const Message& m) {
   return kFrameHeader + m.head.size() + m.body.size();
 }
 
-// A message struct has fields(), `static constexpr std::uint16_t kKind` (unique in its machine)
-// and `static constexpr std::string_view kName`. A machine lists its structs once, as `Messages`;
-// fuzzers and documentation read the list.
+// A message struct has fields(), and by LONGHAUL_MESSAGE a kind (unique in its machine) and a name.
+// A machine lists its structs once, as `Messages`; fuzzers and documentation read the list.
+#define LONGHAUL_MESSAGE(number, text)           \
+  static constexpr std::uint16_t kKind = number; \
+  static constexpr std::string_view kName = text
+
 template <class... M>
 struct MessageList {};
 

@@ -1,16 +1,16 @@
 #include "longhaul/core/message.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
-#include "longhaul/base/print.h"
 #include "longhaul/core/membership.h"
 
 namespace longhaul {
 namespace {
 
 struct Ping {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "ping";
+  LONGHAUL_MESSAGE(1, "ping");
   std::uint32_t number = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -18,8 +18,7 @@ struct Ping {
   }
 };
 struct Pong {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "pong";
+  LONGHAUL_MESSAGE(2, "pong");
   std::vector<std::uint8_t> list;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -39,15 +38,17 @@ Message wrap(const M& fields) {
 std::string heard(const Message& message) {
   std::string text = "nothing";
   Status status = dispatch(Messages{}, message, [&](const auto& m) -> Status {
-    text = std::string(m.kName) + print(m);
+    const auto head = message.head.view();
+    text = std::string(m.kName);
+    if (to_wire(m) == Buffer(head.begin(), head.end())) text += " as it was";
     return Ok{};
   });
   return status ? text : status.error().what;
 }
 
 TEST(Message, DispatchFindsTheStructByItsKind) {
-  EXPECT_EQ(heard(wrap(Ping{7})), "ping{number=7}");
-  EXPECT_EQ(heard(wrap(Pong{{1, 2}})), "pong{list=[1 2]}");
+  EXPECT_EQ(heard(wrap(Ping{7})), "ping as it was");
+  EXPECT_EQ(heard(wrap(Pong{{1, 2}})), "pong as it was");
 }
 
 TEST(Message, DispatchRefusesWhatAPeerMustNotSend) {
@@ -86,7 +87,8 @@ TEST(Message, ArchivedItIsTheSame) {
   EXPECT_EQ(back.machine, message.machine);
   EXPECT_EQ(back.epoch, 5u);
   EXPECT_EQ(back.body.view()[16], std::byte{9});
-  EXPECT_EQ(heard(back), "ping{number=3}");
+  EXPECT_TRUE(std::ranges::equal(back.head.view(), message.head.view()));
+  EXPECT_EQ(heard(back), "ping as it was");
 }
 
 }  // namespace

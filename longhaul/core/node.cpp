@@ -45,6 +45,13 @@ void Node::answered(const Status& status) {
   if (tap_) tap_->answered(status);
 }
 
+template <class MakeInput, class Enter>
+void Node::input(Time now, MakeInput&& make, Enter&& enter) {
+  heard(now, make);
+  take_turn(now, enter);
+  answered(Ok{});
+}
+
 template <class Enter>
 void Node::take_turn(Time now, Enter&& enter) {
   one_turn(now, enter);
@@ -194,11 +201,11 @@ Status Node::remember(Time now, const Bytes& kept) {
 }
 
 void Node::start(Time now) {
-  heard(now, [] { return Started{}; });
-  take_turn(now, [&](TurnContext& c) {
+  const auto enter = [&](TurnContext& c) {
     root_->feed_all([](Machine& m, Turn& turn) { m.on_start(turn); }, Turn(c));
-  });
-  answered(Ok{});
+  };
+  input(
+      now, [] { return Started{}; }, enter);
 }
 
 void Node::stepped(Time now, const StepResult& result) {
@@ -257,9 +264,13 @@ Status Node::take_message(Time now, Rank from, const Message& message) {
 }
 
 void Node::timer(Time now, Path machine, TimerId id) {
-  heard(now, [&] { return TimerFired{machine, id}; });
-  take_turn(now, [&](TurnContext& c) { root_->feed_timer(machine, id, Turn(c)); });
-  answered(Ok{});
+  const auto enter = [&](TurnContext& c) { root_->feed_timer(machine, id, Turn(c)); };
+  input(
+      now,
+      [&] {
+        return TimerFired{machine, id};
+      },
+      enter);
 }
 
 void Node::writable(Time now, Rank peer, unsigned service_class) {
@@ -274,59 +285,71 @@ void Node::writable(Time now, Rank peer, unsigned service_class) {
 }
 
 void Node::scored(Time now, Round round, const Evaluation& evaluation) {
-  heard(now, [&] { return Scored{round, evaluation}; });
-  take_turn(now, [&](TurnContext& c) {
+  const auto enter = [&](TurnContext& c) {
     if (place_.own_tests) {
       Turn turn = Turn(c).child(kScores.number);
       return scores_->scored(round, evaluation, turn);
     }
     root_->feed_all([&](Machine& m, Turn& turn) { m.on_scored(round, evaluation, turn); }, Turn(c));
-  });
-  answered(Ok{});
+  };
+  input(
+      now,
+      [&] {
+        return Scored{round, evaluation};
+      },
+      enter);
 }
 
 void Node::unreachable(Time now, Rank peer, bool unreachable) {
-  heard(now, [&] { return Reachability{peer, unreachable}; });
-  take_turn(now, [&](TurnContext& c) {
+  const auto enter = [&](TurnContext& c) {
     Turn turn = Turn(c).child(kMembership.number);
     membership_->on_reachability(peer, unreachable, turn);
-  });
-  answered(Ok{});
+  };
+  input(
+      now,
+      [&] {
+        return Reachability{peer, unreachable};
+      },
+      enter);
 }
 
 void Node::returned(Time now, Rank peer) {
-  heard(now, [&] { return Returned{peer}; });
-  take_turn(now, [&](TurnContext& c) {
+  const auto enter = [&](TurnContext& c) {
     Turn turn = Turn(c).child(kMembership.number);
     if (strategy_->lets_return()) membership_->on_returned(peer, turn);
-  });
-  answered(Ok{});
+  };
+  input(
+      now, [&] { return Returned{peer}; }, enter);
 }
 
-// An input to the strategy alone, as a step is.
-template <class Enter>
-void Node::strategy_turn(Time now, Enter&& enter) {
-  take_turn(now, [&](TurnContext& c) {
+// To the strategy alone, as a step is.
+template <class MakeInput, class Enter>
+void Node::strategy_input(Time now, MakeInput&& make, Enter&& enter) {
+  input(now, make, [&](TurnContext& c) {
     Turn turn = Turn(c).child(kStrategy.number);
     enter(turn);
     strategy_->on_progress(turn);
   });
-  answered(Ok{});
 }
 
 void Node::arrived(Time now, std::vector<Item> items) {
-  heard(now, [&] { return Arrived{items}; });
-  strategy_turn(now, [&](Turn& turn) { strategy_->on_arrived(std::move(items), turn); });
+  strategy_input(
+      now, [&] { return Arrived{items}; },
+      [&](Turn& turn) { strategy_->on_arrived(std::move(items), turn); });
 }
 
 void Node::requested(Time now, std::uint64_t client, const Bytes& request) {
-  heard(now, [&] { return Requested{client, request}; });
-  strategy_turn(now, [&](Turn& turn) { strategy_->on_requested(client, request, turn); });
+  strategy_input(
+      now,
+      [&] {
+        return Requested{client, request};
+      },
+      [&](Turn& turn) { strategy_->on_requested(client, request, turn); });
 }
 
 void Node::stored(Time now, std::uint64_t number) {
-  heard(now, [&] { return Stored{number}; });
-  strategy_turn(now, [&](Turn& turn) { strategy_->on_stored(number, turn); });
+  strategy_input(
+      now, [&] { return Stored{number}; }, [&](Turn& turn) { strategy_->on_stored(number, turn); });
 }
 
 Status Node::feed(Time now, const Input& input) {

@@ -81,8 +81,10 @@ class Node final {
   template <class MakeInput>
   void heard(Time now, MakeInput&& make);
   void answered(const Status&);
-  template <class Enter>
-  void strategy_turn(Time now, Enter&& enter);
+  template <class MakeInput, class Enter>
+  void input(Time now, MakeInput&& make, Enter&& enter);
+  template <class MakeInput, class Enter>
+  void strategy_input(Time now, MakeInput&& make, Enter&& enter);
   bool leaves(const Action&) const;
   template <class Enter>
   void take_turn(Time now, Enter&& enter);

@@ -11,8 +11,7 @@ using testing::Quadratic;
 using namespace std::chrono_literals;
 
 struct Note {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "note";
+  LONGHAUL_MESSAGE(1, "note");
   std::uint32_t number = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {

@@ -22,7 +22,7 @@ struct Contribution {
   std::optional<double> loss = {};
   bool wants_own = false;  // Outcome::own is filled
   // This node has the state of the run, and so knows of itself which round it is in. One that has
-  // come back and does not is told, and begins anew after each loss (rejoin.cpp).
+  // come back and does not is told, and begins anew after each loss.
   bool knows_round = false;
 };
 

@@ -45,7 +45,7 @@ struct CodecCost {
 };
 // What a codec writes. Its contributions may be scaled, sums of what it decoded are not again.
 enum class CodecUse : std::uint8_t { contribution, sum };
-// All that is said of a codec, once: it stands in the codec's own source as its entry().
+// All that is said of a codec, once: it stands in the codec's own source.
 struct CodecEntry {
   std::string_view name, summary;
   CodecTraits traits = {};
@@ -72,11 +72,11 @@ struct TransferTraits {
   bool lossless = true;    // every value arrives
   Bits bits = Bits::rank;  // schedule: which values arrive depends on time
 };
-// Stands in the transfer's own source as its entry().
+// Stands in transfer/registry.cpp.
 struct TransferEntry {
   std::string_view name, summary;
   TransferTraits traits = {};
-  // Filled in by transfer/entry.h.
+  // Filled in by transfer/registry.cpp.
   Result<std::unique_ptr<Transfer>> (*make)(const Settings&, const Place&) = nullptr;
   std::vector<FieldDoc> (*describe)() = nullptr;
 };
@@ -174,6 +174,8 @@ struct SyncTraits {
 // All that is said of a strategy, once: it stands in the strategy's own source as its entry().
 struct SyncEntry {
   std::string_view name, summary;
+  // Who sends what to whom, and why, in two sentences at most; empty: `summary` says it.
+  std::string_view sends = {};
   SyncTraits traits = {};
   std::vector<Preset> presets = {};
   // Settings of [sync] with which a run of few rounds meets every phase (an end of warm-up, say):

@@ -17,6 +17,8 @@
 //
 // One ledger takes the records of all nodes in a simulation. Over sockets each node keeps one of
 // what it records itself, and joined() makes one of them when the run is over.
+#include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -43,19 +45,62 @@ struct SampleCounts {
 class SampleLedger {
  public:
   // Is the record one of the ledger's, which then has taken it?
-  bool take(Time at, Rank by, const Record&);
+  bool take(Time at, Rank by, const Record& record) {
+    if (!(record.value >= 0)) return false;
+    const auto value = std::uint64_t(std::llround(record.value));
+    if (record.name == "samples_computed") {
+      Account& account = nodes_[by];
+      account.gone = false;
+      account.computed += value;
+      return true;
+    }
+    if (record.name == "samples_given") {
+      exact_ = true;
+      auto& given = nodes_[by].given;
+      given[record.round] = {value, false};
+      while (given.size() > kOpenRounds) given.erase(given.begin());
+      return true;
+    }
+    if (record.name == "samples_used") {
+      use_of_round(Rank(value), record.round);
+      return true;
+    }
+    return take_push(at, record);
+  }
+
   // The node is lost: what it has computed and nobody uses is lost with it.
-  void node_lost(Rank);
+  void node_lost(Rank rank) {
+    Account& account = nodes_[rank];
+    account.gone = true;
+    account.computed_before = account.computed;
+    account.used_before = account.used;
+    account.taken_back = 0;
+    for (auto& [round, given] : account.given) given.lost = true;
+    for (Given& given : account.at_server) given.lost = true;
+  }
+
   // It has begun anew. Of a node whose own records come here, its next step says so, too.
-  void node_returned(Rank);
-  SampleCounts counts() const;
+  void node_returned(Rank rank) { nodes_[rank].gone = false; }
+
+  SampleCounts counts() const {
+    SampleCounts sum;
+    if (exact_) sum.used = 0;
+    for (const auto& [rank, account] : nodes_) {
+      sum.computed += account.computed;
+      if (!exact_) continue;
+      *sum.used += account.used;
+      sum.lost += account.lost();
+    }
+    return sum;
+  }
+
   void state(Archive& ar) { ar(nodes_, committed_, rolled_back_, heard_, exact_); }
 
   struct OfNode;
   // The ledgers that nodes kept of one run. What a server had committed beyond the version that its
   // successor began with is taken back by the times of both. A node that died after several of its
   // servers did may have unused samples counted as lost; the sums are exact.
-  static SampleLedger joined(std::vector<OfNode> ledgers);
+  inline static SampleLedger joined(std::vector<OfNode> ledgers);
 
  private:
   struct Given {
@@ -73,7 +118,11 @@ class SampleLedger {
     void state(auto& ar) {
       ar(computed, used, computed_before, used_before, taken_back, gone, given, at_server);
     }
-    std::uint64_t lost() const;
+    std::uint64_t lost() const {
+      // A peer may say that its update is of more samples than it has computed.
+      const std::uint64_t with_node = computed_before - std::min(computed_before, used_before);
+      return std::min(with_node + taken_back, computed - std::min(computed, used));
+    }
   };
   struct Commit {
     Rank rank = 0;
@@ -90,11 +139,71 @@ class SampleLedger {
   static constexpr std::size_t kVersions = 4096;  // that a server may be rolled back by
   static constexpr std::size_t kRollBacks = 64;
 
-  static void use(Account&, const Given&);
-  void use_of_round(Rank, Round);
-  void roll_back(const RollBack&, std::map<Rank, Account>& nodes);
-  bool take_push(Time at, const Record&);
-  void add(const Account&, Rank);
+  static void use(Account& account, const Given& given) {
+    account.used += given.samples;
+    if (given.lost) account.used_before += given.samples;
+  }
+
+  void use_of_round(Rank rank, Round round) {
+    Account& account = nodes_[rank];
+    if (const auto found = account.given.find(round); found != account.given.end()) {
+      use(account, found->second);
+      account.given.erase(found);
+      return;
+    }
+    // Heard before, or what was given is in the ledger of another process.
+    std::deque<Round>& heard = heard_[rank];
+    if (std::ranges::find(heard, round) != heard.end()) return;
+    heard.push_back(round);
+    if (heard.size() > kOpenRounds) heard.pop_front();
+  }
+
+  // Of the accounts in `nodes`, which hold what is committed here.
+  void roll_back(const RollBack& to, std::map<Rank, Account>& nodes) {
+    for (auto it = committed_.upper_bound(to.version); it != committed_.end(); ++it)
+      std::erase_if(it->second, [&](const Commit& commit) {
+        if (commit.at > to.at) return false;  // it became the server again later
+        Account& account = nodes[commit.rank];
+        account.used -= commit.samples;
+        account.taken_back += commit.samples;
+        return true;
+      });
+  }
+
+  bool take_push(Time at, const Record& record) {
+    if (record.name == "rolled_back") {
+      rolled_back_.push_back({record.round, at});
+      if (rolled_back_.size() > kRollBacks) rolled_back_.pop_front();
+      roll_back(rolled_back_.back(), nodes_);
+      return true;
+    }
+    if (!record.name.starts_with("push_")) return false;
+    const auto rank = Rank(std::llround(record.value));
+    Account& account = nodes_[rank];
+    if (record.name == "push_came") {
+      exact_ = true;
+      account.at_server.push_back({record.round, account.gone});
+    } else if (record.name == "push_used" && !account.at_server.empty()) {
+      const Given given = account.at_server.front();
+      account.at_server.pop_front();
+      use(account, given);
+      committed_[record.round].push_back({rank, given.samples, at});
+      while (committed_.size() > kVersions) committed_.erase(committed_.begin());
+    } else if (record.name == "push_discarded" && !account.at_server.empty()) {
+      account.at_server.pop_back();
+    }
+    return true;
+  }
+
+  void add(const Account& other, Rank rank) {
+    Account& account = nodes_[rank];
+    account.computed += other.computed;
+    account.used += other.used;
+    account.computed_before += other.computed_before;
+    account.used_before += other.used_before;
+    account.taken_back += other.taken_back;
+    for (const auto& [round, given] : other.given) account.given[round] = given;
+  }
 
   std::map<Rank, Account> nodes_;
   std::map<std::uint64_t, std::deque<Commit>> committed_;  // by the server's newest versions
@@ -109,5 +218,22 @@ struct SampleLedger::OfNode {
   SampleLedger ledger;
   bool is_lost = false;  // its process has died, and did not come back
 };
+
+inline SampleLedger SampleLedger::joined(std::vector<OfNode> ledgers) {
+  SampleLedger all;
+  for (OfNode& one : ledgers) {
+    if (one.is_lost) one.ledger.node_lost(one.rank);
+    all.exact_ |= one.ledger.exact_;
+    for (const auto& [rank, account] : one.ledger.nodes_) all.add(account, rank);
+  }
+  for (const OfNode& one : ledgers)
+    for (const auto& [rank, rounds] : one.ledger.heard_)
+      for (const Round round : rounds) all.use_of_round(rank, round);
+  for (const OfNode& successor : ledgers)
+    for (const RollBack& to : successor.ledger.rolled_back_)
+      for (OfNode& one : ledgers)
+        if (one.rank != successor.rank) one.ledger.roll_back(to, all.nodes_);
+  return all;
+}
 
 }  // namespace longhaul

@@ -23,8 +23,7 @@ class ScoreSum final : public Machine {
   static constexpr std::size_t kMostOpen = 1024;
 
   struct Part {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "part";
+    LONGHAUL_MESSAGE(1, "part");
     Round round = 0;
     double loss = 0;
     double accuracy = 0;
@@ -38,13 +37,21 @@ class ScoreSum final : public Machine {
     }
   };
   struct Total : Part {  // of all parts; from the senior to all
-    static constexpr std::uint16_t kKind = 2;
-    static constexpr std::string_view kName = "total";
+    LONGHAUL_MESSAGE(2, "total");
   };
   using Messages = MessageList<Part, Total>;
 
   // What this node's copy of the round's model is worth on its own samples.
-  void scored(Round, const Evaluation&, Turn&);
+  void scored(Round round, const Evaluation& evaluation, Turn& turn) {
+    if (!turn.place().me().is(Role::worker)) return;
+    // One that has just returned may hear the sum before it has scored its own part.
+    if (newest_ && round != kAtEnd && round <= *newest_) return;
+    own_[round] = evaluation;
+    while (own_.size() > kMostOpen) own_.erase(own_.begin());
+    tell(round, evaluation, turn);
+    note(turn.self(), round, evaluation, turn);
+  }
+
   struct Sum {
     Round round = 0;
     Rank senior = 0;  // that has made it
@@ -52,25 +59,142 @@ class ScoreSum final : public Machine {
     void state(auto& archive) { archive(round, senior, evaluation); }
   };
   // The next sum that this node has not taken yet; rounds ascend.
-  std::optional<Sum> take();
+  std::optional<Sum> take() {
+    if (sums_.empty()) return std::nullopt;
+    const Sum first = sums_.front();
+    sums_.pop_front();
+    return first;
+  }
+
   // All live workers have said what they end with.
-  bool ended(const Place&, const View&) const;
+  bool ended(const Place& place, const View& view) const {
+    for (const Rank rank : live_with(Role::worker, place, view))
+      if (!at_end_.contains(rank)) return false;
+    return true;
+  }
+
   // What each has said, by rank, and the sum; of a run that has ended.
   const std::map<Rank, Evaluation>& at_end() const { return at_end_; }
-  static Evaluation sum(const std::map<Rank, Evaluation>& by_rank);
+  static Evaluation sum(const std::map<Rank, Evaluation>& by_rank) {
+    Evaluation all;
+    for (const auto& [rank, one] : by_rank) {
+      const double samples = double(one.samples);
+      if (one.samples == 0) continue;  // a loss of nothing may be no number
+      all.loss += one.loss * samples;
+      all.accuracy += one.accuracy * samples;
+      all.samples += one.samples;
+    }
+    if (all.samples == 0) return {};
+    all.loss /= double(all.samples);
+    all.accuracy /= double(all.samples);
+    return all;
+  }
+
   // This node has said what it ends with.
   bool has_said_end() const { return own_.contains(kAtEnd); }
 
-  Status on_message(Rank from, const Message&, Turn&) override;
-  void on_view(const View& before, Turn&) override;
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    return dispatch(Messages{}, message, [&](const auto& m) -> Status {
+      if (!turn.place().member(from).is(Role::worker))
+        return malformed("a score of a node that is no worker");
+      const Evaluation evaluation{m.loss, m.accuracy, m.samples};
+      if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Part>) {
+        note(from, m.round, evaluation, turn);
+      } else {
+        if (m.round == kAtEnd) return malformed("a sum of the end, which every node makes itself");
+        if (from != senior_worker(turn.place(), turn.view()))
+          return malformed("a sum of scores of a node that is not the senior worker");
+        learn({m.round, from, evaluation});
+      }
+      return Ok{};
+    });
+  }
+
+  // The senior may be new, or have been left without the parts of the lost.
+  void on_view(const View& before, Turn& turn) override {
+    const View& view = turn.view();
+    for (const auto& [rank, since] : view.returned)
+      if (since == view.epoch) at_end_.erase(rank);
+    if (const Rank senior = senior_worker(turn.place(), view); senior != turn.self()) {
+      parts_.clear();
+      if (senior != senior_worker(turn.place(), before) || view.since(senior) == view.epoch)
+        for (const auto& [round, evaluation] : own_)
+          if (round != kAtEnd) tell(round, evaluation, turn);
+    } else {
+      for (const auto& [round, evaluation] : own_)
+        if (round != kAtEnd) parts_[round][turn.self()] = evaluation;
+      for (auto& [round, parts] : parts_)
+        std::erase_if(parts, [&](const auto& part) { return !view.has(part.first); });
+      settle(turn);
+    }
+    // Those who came back have not heard how the others end.
+    if (const auto end = own_.find(kAtEnd); end != own_.end())
+      for (const auto& [rank, since] : view.returned)
+        if (since == view.epoch && rank != turn.self())
+          turn.send(rank, Part{kAtEnd, end->second.loss, end->second.accuracy, end->second.samples},
+                    {}, kControl);
+  }
+
   void state(Archive& ar) override { ar(own_, parts_, at_end_, sums_, heard_, newest_); }
 
  private:
-  void tell(Round, const Evaluation&, Turn&) const;
-  void note(Rank from, Round, const Evaluation&, Turn&);
-  bool complete(const std::map<Rank, Evaluation>& parts, const Turn&) const;
-  void settle(Turn&);
-  void learn(const Sum&);
+  void tell(Round round, const Evaluation& evaluation, Turn& turn) const {
+    const Part part{round, evaluation.loss, evaluation.accuracy, evaluation.samples};
+    const auto say = [&](Rank rank) {
+      if (rank != turn.self()) turn.send(rank, part, {}, kControl);
+    };
+    if (round != kAtEnd) return say(senior_worker(turn.place(), turn.view()));
+    for (const Rank rank : turn.view().live) say(rank);
+  }
+
+  void note(Rank from, Round round, const Evaluation& evaluation, Turn& turn) {
+    if (round == kAtEnd) {
+      at_end_[from] = evaluation;
+      return;
+    }
+    if (newest_ && round <= *newest_) return;
+    if (senior_worker(turn.place(), turn.view()) != turn.self())
+      return;  // or it will be told again
+    if (const Epoch since = turn.view().since(from); since > 0) heard_[from] = since;
+    parts_[round][from] = evaluation;
+    while (parts_.size() > kMostOpen) parts_.erase(parts_.begin());
+    settle(turn);
+  }
+
+  bool complete(const std::map<Rank, Evaluation>& parts, const Turn& turn) const {
+    if (!parts.contains(turn.self())) return false;
+    for (const Rank rank : live_with(Role::worker, turn.place(), turn.view())) {
+      if (parts.contains(rank)) continue;
+      const Epoch since = turn.view().since(rank);
+      const auto heard = heard_.find(rank);
+      const bool may_know_nothing = since > 0 && (heard == heard_.end() || heard->second < since);
+      if (!may_know_nothing) return false;
+    }
+    return true;
+  }
+
+  void settle(Turn& turn) {
+    for (auto it = parts_.begin(); it != parts_.end(); it = parts_.begin()) {
+      while (it != parts_.end() && !complete(it->second, turn)) ++it;
+      if (it == parts_.end()) return;
+      const Round round = it->first;
+      const Evaluation all = sum(it->second);
+      for (const Rank rank : turn.view().live)
+        if (rank != turn.self())
+          turn.send(rank, Total{{round, all.loss, all.accuracy, all.samples}}, {}, kControl);
+      learn({round, turn.self(), all});
+    }
+  }
+
+  // Rounds before it that have no sum get none: somebody left their report out.
+  void learn(const Sum& sum) {
+    if (!newest_ || sum.round > *newest_) {
+      newest_ = sum.round;
+      sums_.push_back(sum);
+    }
+    own_.erase(own_.begin(), own_.upper_bound(sum.round));
+    parts_.erase(parts_.begin(), parts_.upper_bound(sum.round));
+  }
 
   std::map<Round, Evaluation> own_;                    // after the newest sum
   std::map<Round, std::map<Rank, Evaluation>> parts_;  // at the senior

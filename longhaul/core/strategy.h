@@ -1,5 +1,4 @@
 #pragma once
-#include "longhaul/core/explanation.h"
 #include "longhaul/core/machine.h"
 
 namespace longhaul {
@@ -29,9 +28,6 @@ class Strategy : public Machine {
   virtual std::string diverged() const { return ""; }
   // Whom and what it waits for; "" while it computes or after its end.
   virtual std::string waiting_for() const = 0;
-  // What it would send, to whom, and why, in this job with all its nodes. Asked before the start,
-  // of the lowest worker, whose learner does not exist. Empty: the overlay's plan says it all.
-  virtual Explanation explain() const { return {}; }
 };
 
 }  // namespace longhaul

@@ -12,8 +12,7 @@ using testing::Quadratic;
 using namespace std::chrono_literals;
 
 struct CountedPing {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "ping";
+  LONGHAUL_MESSAGE(1, "ping");
   std::uint32_t number = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {

@@ -24,8 +24,17 @@ class Credits {
     return it == held_.end() ? kPerClass : unsigned(kPerClass - it->second);
   }
   void take(Rank peer, const Service& s) { ++held_[{peer, s.service_class()}]; }
-  void give(Rank peer, unsigned service_class);
-  void forget(Rank peer);
+  void give(Rank peer, unsigned service_class) {
+    auto it = held_.find({peer, service_class});
+    if (it == held_.end()) return;  // the peer was forgotten meanwhile
+    LH_CHECK(it->second > 0);
+    if (--it->second == 0) held_.erase(it);
+  }
+
+  void forget(Rank peer) {
+    std::erase_if(held_, [&](const auto& entry) { return entry.first.first == peer; });
+  }
+
   void state(Archive& ar) { ar(held_); }
 
  private:
@@ -69,15 +78,32 @@ class Turn {
   // The learner's vectors; only at step boundaries and while it does not compute.
   bool learner_is_busy() const { return context_->busy; }
   bool has_learner() const { return context_->learner != nullptr; }
-  std::span<float> params();
-  std::span<float> grads();
+  std::span<float> params() {
+    LH_CHECK(context_->learner && !context_->busy);
+    return context_->learner->params();
+  }
+
+  std::span<float> grads() {
+    LH_CHECK(context_->learner && !context_->busy);
+    return context_->learner->grads();
+  }
 
   // Bulk that may be sent to `to` in this class now; on_writable tells when there is more.
   unsigned room(Rank to, Service service = {}) const {
     return to == self() ? Credits::kPerClass : context_->credits->room(to, service);
   }
   // Bulk needs room(). A message to oneself arrives in the next turn and costs nothing.
-  void send(Rank to, Message message, Service service = {});
+  void send(Rank to, Message message, Service service = {}) {
+    LH_CHECK(to < place().size());
+    message.machine = path_;
+    message.epoch = view().epoch;
+    if (message.is_bulk() && to != self()) {
+      LH_CHECK(room(to, service) > 0);
+      context_->credits->take(to, service);
+    }
+    act(Send{to, std::move(message), service});
+  }
+
   // A number of `fields` that its receiver would refuse as too large has grown without bound: the
   // run fails here as diverged, and nothing is sent.
   template <MessageStruct M>
@@ -91,27 +117,46 @@ class Turn {
     send(to, std::move(message), service);
   }
   // A timer is its machine's, whoever's turn this is: `of` hears it.
-  void set_timer(const Machine& of, TimerId id, Time at);
-  void cancel_timer(const Machine& of, TimerId id);
+  inline void set_timer(const Machine& of, TimerId id, Time at);
+  inline void cancel_timer(const Machine& of, TimerId id);
 
   // `steps` steps of the work; every boundary calls Strategy::on_step, the last one then
   // on_computed. One compute at a time.
-  void compute(Work work, std::uint32_t steps = 1);
+  void compute(Work work, std::uint32_t steps = 1) {
+    LH_CHECK(context_->learner && steps > 0);
+    LH_CHECK(!context_->busy && !context_->working && context_->wanted.empty());
+    context_->wanted.emplace_back(std::move(work), steps);
+  }
+
   // Ends the running compute at the next boundary (in on_step: at this one).
   void stop_computing() { context_->stop_computing = true; }
+  void report(Round round, Snapshot model) { act(Report{round, std::move(model)}); }
 
-  void report(Round round, Snapshot model);
-  void record(std::string name, Round round, double value);
-  void append(std::uint64_t number, Buffer record);
-  void reply(std::uint64_t client, Buffer answer, bool last);
-  void finish();
-  void fail(Error error);
+  void record(std::string name, Round round, double value) {
+    act(Record{std::move(name), round, value});
+  }
+
+  void append(std::uint64_t number, Buffer record) {
+    act(Append{number, share(std::move(record))});
+  }
+
+  void reply(std::uint64_t client, Buffer answer, bool last) {
+    act(Reply{client, share(std::move(answer)), last});
+  }
+
+  void finish() { act(Finish{}); }
+  void fail(Error error) { act(Fail{std::move(error)}); }
   void fail(std::string reason) { fail(unavailable(std::move(reason))); }
   // `what` would leave this node without a bound, or is not finite.
-  void diverge(std::string_view what);
+  void diverge(std::string_view what) {
+    fail(not_finite("site " + place().me().site + " (rank " + std::to_string(self()) +
+                    "): " + std::string(what) +
+                    " has grown too large to be sent; training has diverged: "
+                    "lower its rate, or make its steps shorter"));
+  }
 
  private:
-  void act(Action action);
+  void act(Action action) { context_->actions.push_back(std::move(action)); }
 
   TurnContext* context_;
   Path path_;

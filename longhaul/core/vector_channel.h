@@ -126,7 +126,7 @@ class VectorChannelBase : public Machine, public VectorPort {
   virtual Result<bool> admits(Rank from, const HeaderBytes&, const ContentShape&) = 0;
 
  private:
-  // --- sender: vector_channel_send.cpp ----------------------------------------------------------
+  // --- sender -----------------------------------------------------------------------------------
   struct Part {  // of a vector, given to the transfer as one
     std::uint32_t index = 0;
     Range range;
@@ -192,7 +192,7 @@ class VectorChannelBase : public Machine, public VectorPort {
   void lose_outgoing(Rank peer);
   void work(Turn&);
 
-  // --- receiver: vector_channel_receive.cpp -----------------------------------------------------
+  // --- receiver ---------------------------------------------------------------------------------
   struct Incoming {
     channel::Begin begin;
     bool keep = true;                // its owner wants it and its sender has not cancelled it

@@ -22,13 +22,12 @@ std::vector<T> elements_of(const Bytes& bytes, bool wanted) {
   return elements;
 }
 
-template <class T>
-bool all_elements(std::span<const std::byte> bytes, bool (*is_right)(const T&, const ContentShape&),
-                  const ContentShape& shape) {
+template <class T, class IsRight>
+bool all_elements(std::span<const std::byte> bytes, IsRight&& is_right) {
   for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
     T element;
     std::memcpy(&element, bytes.data() + at, sizeof element);
-    if (!is_right(element, shape)) return false;
+    if (!is_right(element)) return false;
   }
   return true;
 }
@@ -37,16 +36,12 @@ bool all_elements(std::span<const std::byte> bytes, bool (*is_right)(const T&, c
 
 Status check_elements(const ContentShape& shape, std::span<const std::byte> bytes) {
   if (shape.kind == ContentKind::doubles &&
-      !all_elements<double>(
-          bytes, [](const double& v, const ContentShape&) { return std::isfinite(v); }, shape))
+      !all_elements<double>(bytes, [](double value) { return std::isfinite(value); }))
     return malformed("piece with a value that is not finite");
   if (shape.kind == ContentKind::indexed &&
-      !all_elements<IndexedValue>(
-          bytes,
-          [](const IndexedValue& pair, const ContentShape& of) {
-            return pair.index < of.range.length && std::isfinite(pair.value);
-          },
-          shape))
+      !all_elements<IndexedValue>(bytes, [&](const IndexedValue& pair) {
+        return pair.index < shape.range.length && std::isfinite(pair.value);
+      }))
     return malformed("piece with a pair that is outside of its range or not finite");
   return Ok{};
 }
@@ -57,19 +52,8 @@ std::string_view to_string(ContentKind kind) {
 }
 
 std::uint64_t ContentShape::bytes() const {
-  switch (kind) {
-    case ContentKind::none:
-      return 0;
-    case ContentKind::values:
-      return size * sizeof(float);
-    case ContentKind::doubles:
-      return size * sizeof(double);
-    case ContentKind::indexed:
-      return size * sizeof(IndexedValue);
-    case ContentKind::bytes:
-      return size;
-  }
-  return 0;
+  constexpr std::uint64_t kSizes[] = {0, sizeof(float), sizeof(double), sizeof(IndexedValue), 1};
+  return size * kSizes[std::size_t(kind)];
 }
 
 std::uint64_t ContentShape::words() const { return (bytes() + 3) / 4; }
@@ -94,50 +78,33 @@ Status ContentShape::check(const Layout& layout) const {
 VectorContent VectorContent::values(Snapshot values, Range range) {
   LH_CHECK(values && range.length > 0);
   LH_CHECK(values->empty() || values->size() == range.length);
-  VectorContent content;
-  content.shape_ = {ContentKind::values, range, range.length};
-  content.values_ = std::move(values);
-  return content;
+  return {{ContentKind::values, range, range.length}, std::move(values), nullptr};
 }
 
 VectorContent VectorContent::doubles(std::span<const double> values) {
   LH_CHECK(!values.empty());
-  VectorContent content;
-  content.shape_ = {ContentKind::doubles, {}, values.size()};
-  content.bytes_ = bytes_of(values);
-  return content;
+  return {{ContentKind::doubles, {}, values.size()}, nullptr, bytes_of(values)};
 }
 
 VectorContent VectorContent::indexed(std::span<const IndexedValue> pairs, Range range) {
   LH_CHECK(!pairs.empty() && pairs.size() <= range.length);
-  VectorContent content;
-  content.shape_ = {ContentKind::indexed, range, pairs.size()};
-  content.bytes_ = bytes_of(pairs);
-  return content;
+  return {{ContentKind::indexed, range, pairs.size()}, nullptr, bytes_of(pairs)};
 }
 
 VectorContent VectorContent::bytes(Bytes bytes) {
   LH_CHECK(bytes && !bytes->empty());
-  VectorContent content;
-  content.shape_ = {ContentKind::bytes, {}, bytes->size()};
-  content.bytes_ = std::move(bytes);
-  return content;
+  const ContentShape shape{ContentKind::bytes, {}, bytes->size()};
+  return {shape, nullptr, std::move(bytes)};
 }
 
 VectorContent VectorContent::phantom(ContentShape shape) {
-  VectorContent content;
-  content.shape_ = shape;
-  if (shape.kind == ContentKind::values)
-    content.values_ = std::make_shared<const std::vector<float>>();
-  return content;
+  const bool is_values = shape.kind == ContentKind::values;
+  return {shape, is_values ? std::make_shared<const std::vector<float>>() : nullptr, nullptr};
 }
 
 VectorContent VectorContent::raw(ContentShape shape, Bytes bytes) {
   LH_CHECK(bytes && bytes->size() == shape.bytes());
-  VectorContent content;
-  content.shape_ = shape;
-  content.bytes_ = std::move(bytes);
-  return content;
+  return {shape, nullptr, std::move(bytes)};
 }
 
 std::vector<double> VectorContent::doubles() const {

@@ -75,6 +75,9 @@ class VectorContent {
   void state(Archive&);
 
  private:
+  VectorContent(ContentShape shape, Snapshot values, Bytes bytes)
+      : shape_(shape), values_(std::move(values)), bytes_(std::move(bytes)) {}
+
   ContentShape shape_;
   Snapshot values_;
   Bytes bytes_;  // of doubles, pairs and bytes

@@ -1,21 +1,20 @@
-#include "longhaul/doctor/channel.h"
+#include <thread>
 
 #include <gmock/gmock.h>
 
-#include <thread>
-
+#include "longhaul/doctor/probe.h"
 #include "longhaul/doctor/testing/sites.h"
 
 namespace longhaul::doctor {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::connected;
 using ::testing::HasSubstr;
 using testing::soon;
 
 TEST(Channel, AMessageComesAsItWasSent) {
-  auto [a, b] = connected();
-  const Channel from(std::move(a), "a"), to(std::move(b), "b");
+  auto [from, to] = connected();
   MeasurementPlan plan;
   plan.pings = 77;
   ASSERT_TRUE(from.send(Kind::upload, plan, soon()));
@@ -41,8 +40,7 @@ TEST(Channel, WhatAStrangerSaysIsRefusedBeforeAnythingIsKept) {
 }
 
 TEST(Channel, ARefusalIsAnErrorWithThePeersReasonMadePrintable) {
-  auto [a, b] = connected();
-  const Channel from(std::move(a), "a"), to(std::move(b), "oslo");
+  auto [from, to] = connected();
   ASSERT_TRUE(from.send(Kind::refusal, Text{"no\x1b[31m"}, soon()));
   const auto got = to.receive<MachineFacts>(Kind::facts, soon());
   ASSERT_FALSE(got);
@@ -50,31 +48,61 @@ TEST(Channel, ARefusalIsAnErrorWithThePeersReasonMadePrintable) {
 }
 
 TEST(Channel, AWaitEndsAndNamesWhatAndWhom) {
-  auto [a, b] = connected();
-  const Channel to(std::move(b), "oslo");
-  const auto got = to.receive<MachineFacts>(
-      Kind::facts, Deadline::within(std::chrono::milliseconds(20), nullptr));
-  ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().what, "oslo: waiting for facts: nothing came in time");
-  a = Socket();
-  const auto closed = to.receive<MachineFacts>(Kind::facts, soon());
-  ASSERT_FALSE(closed);
-  EXPECT_THAT(closed.error().what, HasSubstr("closed"));
-}
-
-TEST(Channel, AWaitEndsWhenSomebodyWantsItTo) {
-  auto [a, b] = connected();
-  const Channel to(std::move(b), "oslo");
-  const auto got = to.receive<MachineFacts>(
-      Kind::facts, Deadline::within(std::chrono::seconds(3), [] { return true; }));
-  ASSERT_FALSE(got);
-  EXPECT_THAT(got.error().what, HasSubstr("stopped"));
+  const auto waited = [](Time time, Stop stop, bool leaves) {
+    auto [from, to] = connected();
+    if (leaves) Channel(std::move(from)).finish();
+    const auto got = to.receive<MachineFacts>(Kind::facts, Deadline::within(time, stop));
+    return got ? "" : got.error().what;
+  };
+  EXPECT_EQ(waited(20ms, nullptr, false), "oslo: waiting for facts: nothing came in time");
+  EXPECT_THAT(waited(20s, nullptr, true), HasSubstr("closed"));
+  EXPECT_THAT(waited(
+                  3s, [] { return true; }, false),
+              HasSubstr("stopped"));
 }
 
 TEST(Channel, NobodyIsMadeToSendForHours) {
   MeasurementPlan plan;
   plan.seconds = 61;
   EXPECT_FALSE(from_wire<MeasurementPlan>(to_wire(plan)));
+}
+
+TEST(Bulk, EndsWithItsTimeOrItsBytes) {
+  for (const auto& [mbytes, s] : {std::pair(3.0, 30.0), std::pair(100e3, 0.1)}) {
+    auto [from, to] = connected();
+    MeasurementPlan plan;
+    plan.mbytes = mbytes;
+    plan.seconds = s;
+    Status sent = Ok{};
+    std::thread sender([&, &channel = from] { sent = send_bulk(channel, plan, soon()); });
+    const auto begin = Clock::now();
+    const auto bulk = receive_bulk(to, soon());
+    const double took = seconds(Clock::now() - begin);
+    sender.join();
+    ASSERT_TRUE(bulk);
+    EXPECT_TRUE(sent);
+    if (s > 1) {
+      EXPECT_NEAR(bulk->received.bytes, mbytes * 1e6, 70e3);
+    }
+    EXPECT_LT(took, 10);
+    EXPECT_LT(bulk->received.bytes, 50e9);
+  }
+}
+
+TEST(Bulk, EndsAlthoughMoreIsThere) {
+  auto [from, to] = connected();
+  ASSERT_TRUE(from.send(Kind::bulk, Empty{}, soon()));
+  ASSERT_TRUE(from.send(Kind::bulk_end, PathInfo{}, soon()));
+  const auto bulk = receive_bulk(to, Deadline::within(Time(0), nullptr));
+  EXPECT_THAT(bulk ? "" : bulk.error().what, HasSubstr("does not end"));
+}
+
+TEST(Bulk, WhatIsNoBulkEndsIt) {
+  auto [from, to] = connected();
+  ASSERT_TRUE(from.send(Kind::count, PathInfo{}, soon()));
+  const auto bulk = receive_bulk(to, soon());
+  ASSERT_FALSE(bulk);
+  EXPECT_THAT(bulk.error().what, HasSubstr("something else"));
 }
 
 }  // namespace

@@ -41,4 +41,9 @@ struct ParticipantOptions {
 Status run_participant(const LocalSite&, std::span<const int> listening_sockets,
                        const ParticipantOptions&);
 
+// Facts about this machine, from its kernel. `folder`: where the run will write; it need not exist
+// yet. `own`: the address that others know; `listens`: where this site does.
+MachineFacts local_facts(const std::string& folder, const net::Address& own,
+                         const net::Address& listens);
+
 }  // namespace longhaul::doctor

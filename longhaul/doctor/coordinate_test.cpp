@@ -1,8 +1,8 @@
 #include "longhaul/doctor/coordinate.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
+
+#include <gmock/gmock.h>
 
 #include "longhaul/doctor/grades.h"
 #include "longhaul/doctor/probe.h"
@@ -160,16 +160,15 @@ TEST(ParticipantNightly, StrangersAreTurnedAwayAndTheRestGoesOn) {
   Sites sites(2);
   sites.participate_as(sites.self(1));
   const net::Address at{"127.0.0.1", sites.port(1)};
-  std::vector<Socket> silent;
-  for (int i = 0; i < 140; ++i) {  // more than there are places
-    auto one = dial(at, testing::soon());
+  std::vector<Channel> silent;
+  for (int i = 0; i < 141; ++i) {  // more than there are places
+    auto one = Channel::dial(at, "stranger", testing::soon());
     ASSERT_TRUE(one);
     silent.push_back(*std::move(one));
   }
-  auto loud = dial(at, testing::soon());
-  ASSERT_TRUE(loud);
   const std::string_view words = "GET / HTTP/1.1\r\n\r\n";
-  (void)loud->write(std::as_bytes(std::span(words.data(), words.size())), testing::soon());
+  (void)silent.back().write({std::as_bytes(std::span(words.data(), words.size())), {}, {}},
+                            testing::soon());
   const Report report = sites.coordinated(quick_plan(), 20s, sites.self(0));
   ASSERT_EQ(report.pairs.size(), 1u);
   EXPECT_EQ(report.pairs[0].failure, "");

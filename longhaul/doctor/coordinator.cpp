@@ -26,11 +26,10 @@ struct Line {
 
 // One attempt. A site that is there but unfit is not asked again: that is for a person.
 Result<Line> connect_once(const LocalSite& self, std::uint32_t site, const Deadline& deadline) {
-  auto session = connect_to(self, site, Purpose::control, deadline);
-  if (!session) return session.error();
-  auto facts = session->channel.receive<MachineFacts>(Kind::facts, deadline);
+  LH_LET(session, connect_to(self, site, Purpose::control, deadline));
+  auto facts = session.channel.receive<MachineFacts>(Kind::facts, deadline);
   if (!facts) return facts.error();
-  return Line{std::move(session->channel), "", session->hello.release, *std::move(facts)};
+  return Line{std::move(session.channel), "", session.hello.release, *std::move(facts)};
 }
 
 Line connect_until(const LocalSite& self, std::uint32_t site, const Deadline& deadline) {
@@ -66,7 +65,7 @@ PairResult request_probe(const LocalSite& self, Line& line, Pair who, const Meas
   if (result && (result->from != who.first || result->to != who.second))
     result = line.channel->wrong(Kind::result, "of another pair");
   if (result) {
-    result->failure = printable(result->failure);
+    result->failure = ascii(result->failure);
     return *std::move(result);
   }
   line.channel.reset();  // what comes later would be of this pair
@@ -126,9 +125,8 @@ void run_coordinator(const LocalSite& self, const CoordinatorOptions& options, R
   for (std::uint32_t site = 0; site < sites; ++site) {
     const bool came = site == 0 || lines[site].channel;
     report.sites.push_back({self.names[site], net::to_string(self.addresses[site]), came,
-                            lines[site].failure, printable(lines[site].release),
-                            lines[site].facts});
-    report.sites.back().facts.congestion = printable(lines[site].facts.congestion);
+                            lines[site].failure, ascii(lines[site].release), lines[site].facts});
+    report.sites.back().facts.congestion = ascii(lines[site].facts.congestion);
     if (!came)
       options.on_progress(
           fmt::format("{} did not connect: {}", self.names[site], lines[site].failure));
@@ -143,7 +141,7 @@ void run_coordinator(const LocalSite& self, const CoordinatorOptions& options, R
     return std::minmax(a.from, a.to) < std::minmax(b.from, b.to);
   });
   report.interrupted = self.stop && self.stop();
-  for (const Line& line : lines)
+  for (Line& line : lines)
     if (line.channel) (void)line.channel->send(Kind::bye, Empty{}, Deadline::within(1s, nullptr));
 }
 

@@ -35,44 +35,38 @@ Status check(const Hello& hello, const LocalSite& self) {
 
 Result<PeerSession> connect_to(const LocalSite& self, std::uint32_t site, Purpose purpose,
                                const Deadline& deadline) {
-  const std::string who =
-      fmt::format("{} ({})", self.names[site], net::to_string(self.addresses[site]));
-  auto socket = dial(self.addresses[site], deadline);
-  if (!socket) return Error{socket.error().kind, who + ": cannot connect: " + socket.error().what};
-  if (self.credentials) {
-    const Status proved = socket->start_tls(self.credentials->dial(self.names[site]), deadline);
-    if (!proved) return Error{proved.error().kind, who + ": " + proved.error().what};
+  const net::Address& address = self.addresses[site];
+  const std::string who = fmt::format("{} ({})", self.names[site], net::to_string(address));
+  auto dialled = Channel::dial(address, who, deadline);
+  if (!dialled) {
+    const std::string& what = dialled.error().what;  // begins with the address, or is of the wait
+    const bool is_named = what.starts_with(net::to_string(address));
+    return Error{dialled.error().kind,
+                 who + (is_named ? what.substr(net::to_string(address).size()) : ": " + what)};
   }
-  Channel channel(*std::move(socket), who);
+  Channel channel = *std::move(dialled);
+  if (self.credentials) channel.start_tls(self.credentials->dial(self.names[site]));
   LH_TRY(channel.send(Kind::hello, self.hello(purpose), deadline));
-  auto hello = channel.receive<Hello>(Kind::hello, deadline);
-  if (!hello) return hello.error();
-  Status good = check(*hello, self);
-  if (good && hello->site != site)
-    good = malformed(fmt::format("{} is there; look at the addresses", self.names[hello->site]));
+  LH_LET(hello, channel.receive<Hello>(Kind::hello, deadline));
+  Status good = check(hello, self);
+  if (good && hello.site != site)
+    good = malformed(fmt::format("{} is there; look at the addresses", self.names[hello.site]));
   if (!good) return malformed(who + ": " + good.error().what);
-  return PeerSession{std::move(channel), *std::move(hello)};
+  return PeerSession{std::move(channel), std::move(hello)};
 }
 
-Result<PeerSession> accept_peer(Socket socket, const LocalSite& self, const Deadline& deadline) {
-  const std::string peer = socket.peer();
-  if (self.credentials) {
-    const Status proved = socket.start_tls(self.credentials->accept(), deadline);
-    if (!proved) {
-      socket.finish(deadline);
-      return Error{proved.error().kind, peer + ": " + proved.error().what};
-    }
-  }
-  Channel channel(std::move(socket), peer);
+Result<PeerSession> accept_peer(Channel channel, const LocalSite& self, const Deadline& deadline) {
+  if (self.credentials) channel.start_tls(self.credentials->accept());
+  const std::string peer = channel.peer();
   auto hello = channel.receive<Hello>(Kind::hello, deadline);
   Status good = hello ? check(*hello, self) : Status(hello.error());
-  const secure::Session* const proved = channel.socket().security();
+  const secure::Session* const proved = channel.stream().security();
   if (good && proved != nullptr && !proved->peer_is(hello->name))
     good = malformed(
         fmt::format("it says that it is site {}, and its certificate is not", hello->name));
   if (!good) {
     (void)channel.send(Kind::refusal, Text{cut(good.error().what)}, deadline);
-    channel.socket().finish(deadline);
+    channel.finish();
     return malformed(hello ? peer + ": " + good.error().what : good.error().what);
   }
   channel.rename(fmt::format("{} ({})", self.names[hello->site], peer));

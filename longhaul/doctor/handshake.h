@@ -33,6 +33,6 @@ struct PeerSession {
 // Dials a site and introduces itself. Errors: nobody there, or no doctor of this job's site.
 Result<PeerSession> connect_to(const LocalSite&, std::uint32_t site, Purpose, const Deadline&);
 // Receives the hello of an incoming connection; refuses it with the reason if it does not fit.
-Result<PeerSession> accept_peer(Socket, const LocalSite&, const Deadline&);
+Result<PeerSession> accept_peer(Channel, const LocalSite&, const Deadline&);
 
 }  // namespace longhaul::doctor

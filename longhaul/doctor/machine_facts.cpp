@@ -1,11 +1,14 @@
-#include "longhaul/doctor/machine_facts.h"
+#include "longhaul/doctor/coordinate.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include "longhaul/doctor/socket.h"
 
 namespace longhaul::doctor {
 namespace {
@@ -38,6 +41,14 @@ std::string congestion_names() {
   std::string line;
   std::getline(file, line);
   return cut(line);
+}
+
+bool kernel_has(const std::string& congestion) {  // or can load it
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool has = setsockopt(probe, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
+                              socklen_t(congestion.size())) == 0;
+  close(probe);
+  return has;
 }
 
 // All addresses of this host are of the loopback; "": some are not, or it has none.

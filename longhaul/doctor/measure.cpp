@@ -58,6 +58,27 @@ double steady_rate(std::span<const Sample> samples) {
   return median(std::move(rates));
 }
 
+void RateMeter::add(double at, double bytes) {
+  const bool due = samples_.size() < 2 || at >= samples_[samples_.size() - 2].at + every_;
+  if (!due) {  // the last one moves on
+    samples_.back() = {at, bytes};
+    return;
+  }
+  samples_.push_back({at, bytes});
+  if (samples_.size() < kMaxSamples) return;
+  for (std::size_t i = 1; i < samples_.size() / 2; ++i) samples_[i] = samples_[2 * i];
+  const Sample last = samples_.back();
+  samples_.resize(samples_.size() / 2);
+  samples_.push_back(last);
+  every_ *= 2;
+}
+
+BulkResult RateMeter::received() const {
+  if (samples_.empty()) return {};
+  const Sample &first = samples_.front(), &last = samples_.back();
+  return {last.bytes, last.at - first.at, steady_rate(samples_)};
+}
+
 double ip_rate(double payload_rate, std::uint32_t mtu) {
   const double packet = mtu > 2 * kHeaders ? double(mtu) : 1500;
   return payload_rate * packet / (packet - kHeaders);

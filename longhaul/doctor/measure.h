@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "longhaul/doctor/messages.h"
+
 namespace longhaul::doctor {
 
 // The middle one, or the mean of the two. There is at least one.
@@ -34,6 +36,36 @@ struct Sample {
 // start, the queues that it fills, and short interruptions. 0: fewer than two samples, or all at
 // one time.
 double steady_rate(std::span<const Sample>);
+
+// Samples of bytes received over time, a few thousand at most; times ascend.
+class RateMeter {
+ public:
+  void add(double at, double bytes);
+  BulkResult received() const;
+  std::size_t kept() const { return samples_.size(); }
+
+ private:
+  static constexpr std::size_t kMaxSamples = 4096;
+  std::vector<Sample> samples_;
+  double every_ = 1e-3;  // between two samples, at least; doubles when there are too many
+};
+
+// Counts received datagrams, each number below `most` once.
+class DatagramCounter {
+ public:
+  explicit DatagramCounter(std::uint32_t most) : seen_(most, false) {}
+  void add(std::uint32_t number, bool marked) {
+    if (number >= seen_.size() || seen_[number]) return;
+    seen_[number] = true;
+    ++counted_.came;
+    counted_.marked += marked ? 1 : 0;
+  }
+  DatagramCount counted() const { return counted_; }
+
+ private:
+  std::vector<bool> seen_;
+  DatagramCount counted_;
+};
 
 // The rate of IP packets of `mtu` bytes that carry `payload_rate` of a TCP stream; 52 bytes of each
 // are headers. An unknown MTU (0) counts as 1500.

@@ -66,5 +66,46 @@ TEST(Measure, HeadersAreOfEachPacket) {
   EXPECT_NEAR(ip_rate(1448, 0), 1500, 1e-9);
 }
 
+TEST(RateMeter, TheRateIsRightHoweverLongItTakes) {
+  for (const int count : {2, 100, 5000, 300'000}) {
+    RateMeter meter;
+    // A slow first third, then 500 bytes a millisecond.
+    double bytes = 0;
+    for (int i = 1; i <= count; ++i) meter.add(i * 1e-3, bytes += i <= count / 3 ? 10 : 500);
+    const BulkResult got = meter.received();
+    EXPECT_EQ(got.bytes, bytes);
+    EXPECT_NEAR(got.seconds, (count - 1) * 1e-3, 1e-9);
+    EXPECT_NEAR(got.rate, 500e3, 500) << count;
+  }
+  EXPECT_EQ(RateMeter().received().rate, 0);
+}
+
+TEST(RateMeter, KeepsAFewThousandSamples) {
+  RateMeter meter;
+  for (int i = 0; i < 300'000; ++i) meter.add(i * 1e-2, i);
+  EXPECT_LE(meter.kept(), 4096u);
+  EXPECT_GE(meter.kept(), 1000u);
+}
+
+TEST(DatagramCounter, CountsEachDatagramOnceAndTheMarkedOnes) {
+  DatagramCounter counter(3);
+  counter.add(0, true);
+  counter.add(0, true);  // a duplicate
+  counter.add(2, false);
+  counter.add(3, true);  // nobody sent that
+  counter.add(0xFFFFFFFF, true);
+  EXPECT_EQ(counter.counted().came, 2u);
+  EXPECT_EQ(counter.counted().marked, 1u);
+}
+
+TEST(DatagramCounter, LossIsWhatDidNotCome) {
+  DirectionResult way;
+  EXPECT_EQ(way.loss(), 0);
+  EXPECT_FALSE(way.udp_passes());
+  way.sent = 200;
+  way.counted.came = 150;
+  EXPECT_NEAR(way.loss(), 0.25, 1e-12);
+}
+
 }  // namespace
 }  // namespace longhaul::doctor

@@ -2,11 +2,12 @@
 // What doctors of the sites of one job say to each other, in frames (channel.h). docs/doctor.md
 //
 // Nothing here is worth more trust than whoever knows the job's hash: numbers have ranges, lists
-// and texts have lengths, and what a peer wrote is printed by printable() only.
+// and texts have lengths, and what a peer wrote is printed by ascii() only.
 #include <cstdint>
 #include <string>
 
 #include "longhaul/base/fields.h"
+#include "longhaul/base/printable.h"
 
 namespace longhaul::doctor {
 
@@ -103,6 +104,13 @@ struct DatagramCount {  // datagrams that came, and how many of them bore the ma
   LONGHAUL_FIELDS(came, marked)
 };
 
+struct Datagram {            // by UDP, alone
+  std::uint64_t token = 0;   // of the asking site
+  std::uint32_t number = 0;  // from 0
+  bool echo = false;
+  LONGHAUL_FIELDS(token, number, echo)
+};
+
 struct PathInfo {         // what the kernel of the sender knows of the way
   std::uint32_t mtu = 0;  // of the path, in bytes; 0: unknown
   std::string congestion = {};
@@ -185,12 +193,6 @@ struct MachineFacts {
   }
 };
 
-// What a peer wrote, for a terminal: other bytes than printable ASCII are question marks.
-inline std::string printable(std::string text) {
-  for (char& c : text)
-    if (c < ' ' || c > '~') c = '?';
-  return text;
-}
 // Of a text that may be too long for a message.
 inline std::string cut(std::string text) {
   if (text.size() > std::size_t(kMaxText)) text.resize(std::size_t(kMaxText));

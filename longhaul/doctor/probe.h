@@ -1,6 +1,7 @@
 #pragma once
 // Measures one pair: one site dials and asks, the other answers. Each side is one thread.
 #include "longhaul/doctor/handshake.h"
+#include "longhaul/doctor/measure.h"
 
 namespace longhaul::doctor {
 
@@ -13,6 +14,17 @@ PairResult probe(const LocalSite&, std::uint32_t to, const MeasurementPlan&);
 
 // The answering side, until the peer's bye. `port`: where this site listens. Error: the measurement
 // broke off.
-Status answer(const PeerSession&, const LocalSite&, std::uint16_t port);
+Status answer(PeerSession&, const LocalSite&, std::uint16_t port);
+
+// Sends for plan.seconds or plan.mbytes, whichever ends first, then bulk_end. The bytes do not
+// compress.
+Status send_bulk(Channel&, const MeasurementPlan&, const Deadline&);
+
+struct Bulk {
+  BulkResult received;
+  PathInfo sent;  // the sender's view of the path
+};
+// Receives until bulk_end. Keeps a few thousand samples only. Error: the transfer stalls.
+Result<Bulk> receive_bulk(Channel&, const Deadline&);
 
 }  // namespace longhaul::doctor

@@ -78,7 +78,7 @@ Json direction_json(const Report& report, std::uint32_t from, std::uint32_t to) 
   json["mbps"] = mbps(way);
   json["goodput_mbps"] = goodput_mbps(way);
   if (way.path.mtu != 0) json["mtu"] = way.path.mtu;
-  if (!way.path.congestion.empty()) json["congestion"] = printable(way.path.congestion);
+  if (!way.path.congestion.empty()) json["congestion"] = ascii(way.path.congestion);
   return json;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "longhaul/base/result.h"
 #include "longhaul/doctor/messages.h"
 
 namespace longhaul::doctor {
@@ -55,5 +56,11 @@ Table site_table(const Report&);
 Table pair_table(const Report&);  // a row for each ordered pair
 
 std::string to_json(const Report&);  // indented
+
+// TOML: [wan] with model = "fair", and a [[wan.link]] for every direction that was measured. Rates
+// are of IP bytes, delays half of the smallest round trip. Pairs without a measurement are named in
+// a comment and get the smallest rate and the longest delay of the others. Error: nothing was
+// measured.
+Result<std::string> wan_toml(const Report&);
 
 }  // namespace longhaul::doctor

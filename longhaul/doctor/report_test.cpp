@@ -1,11 +1,9 @@
 #include "longhaul/doctor/report.h"
 
 #include <gmock/gmock.h>
-
 #include <nlohmann/json.hpp>
 
 #include "longhaul/doctor/grades.h"
-#include "longhaul/doctor/wan_file.h"
 
 namespace longhaul::doctor {
 namespace {

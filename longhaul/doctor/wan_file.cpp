@@ -1,4 +1,4 @@
-#include "longhaul/doctor/wan_file.h"
+#include "longhaul/doctor/report.h"
 
 #include <algorithm>
 

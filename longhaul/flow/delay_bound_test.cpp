@@ -1,5 +1,5 @@
 // Bounds that know delays, by hand; that nothing simulated is below them: tests/bound_test.cpp.
-#include "longhaul/flow/delay_bound.h"
+#include "longhaul/flow/bound.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

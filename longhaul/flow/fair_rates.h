@@ -316,8 +316,7 @@ class FairRates {
   }
 
   // All that is connected with what was visited so far by links without room. A link with room
-  // takes
-  // part only if it turns out that it has none afterwards.
+  // takes part only if it turns out that it has none afterwards.
   void solve() {
     std::size_t next = 0;
     do {

@@ -10,11 +10,14 @@
 // flows that share no link with it directly or by others, change a bit of a flow's rate. For that
 // weights are whole numbers, so that sums of them are exact, and all that is full at one level is
 // frozen at once.
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "longhaul/base/check.h"
 #include "longhaul/flow/rate.h"
 
 namespace longhaul::flow {
@@ -29,12 +32,42 @@ struct FairFlow {
 
 // Holds only reusable scratch memory.
 class FairShare {
+  // What rounding leaves of a full link is not a rate.
+  static constexpr double kNothing = 1e-9;
+
+  static double level_of(double earlier, double left, std::uint64_t rising) {
+    return std::max(earlier, left / double(rising));  // rounding must not let a level sink
+  }
+
  public:
   // The rate of each flow, in the units of the capacities (>= 0, finite). A flow that nothing
   // limits has kUnlimited. Valid until the next call.
   const std::vector<double>& solve(std::span<const double> capacities,
                                    std::span<const FairFlow> flows,
-                                   std::span<const std::uint32_t> crossings);
+                                   std::span<const std::uint32_t> crossings) {
+    crossings_ = crossings;
+    rates_.assign(flows.size(), -1);
+    links_.assign(capacities.size(), {});
+    for (std::size_t i = 0; i < links_.size(); ++i) links_[i].left = capacities[i];
+    order_.resize(flows.size());
+    for (std::uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    const auto priority = [&](std::uint32_t i) { return flows[i].priority; };
+    // Mostly they are of one priority.
+    if (!std::ranges::is_sorted(order_, std::greater{}, priority))
+      std::ranges::stable_sort(order_, std::greater{}, priority);
+    for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
+      while (end < order_.size() && priority(order_[end]) == priority(order_[begin])) ++end;
+      fill(flows, std::span(order_).subspan(begin, end - begin));
+      for (const std::uint32_t i : used_) {
+        Link& link = links_[i];
+        if (link.full || link.left < kNothing * capacities[i]) link.left = 0;
+        link.count = 0;
+        link.rising = 0;
+        link.full = false;
+      }
+    }
+    return rates_;
+  }
 
  private:
   struct Link {
@@ -47,12 +80,115 @@ class FairShare {
   };
   using Level = std::pair<double, std::uint32_t>;  // of a link or of a flow's cap
 
-  void fill(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen);
-  void gather(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen);
-  void sink(Level level);
-  double next_level();
-  void freeze(const FairFlow& flow, double rate, double& into);
-  void settle(double level);
+  void fill(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen) {
+    gather(flows, chosen);
+    heap_.clear();
+    for (const std::uint32_t l : used_)
+      heap_.emplace_back(links_[l].left / double(links_[l].rising), l);
+    std::ranges::make_heap(heap_, std::greater{});
+    caps_.clear();
+    for (const std::uint32_t i : chosen)
+      if (flows[i].cap < kUnlimited) caps_.emplace_back(flows[i].cap / flows[i].weight, i);
+    std::ranges::make_heap(caps_, std::greater{});
+
+    for (;;) {
+      const double level = next_level();
+      if (level == kUnlimited) break;
+      const auto stop = [&](std::uint32_t i) {
+        freeze(flows[i], level * double(flows[i].weight), rates_[i]);
+      };
+      while (next_level() == level && !heap_.empty() && heap_.front().first == level) {
+        const std::uint32_t l = heap_.front().second;
+        std::ranges::pop_heap(heap_, std::greater{});
+        heap_.pop_back();
+        links_[l].full = true;
+        for (std::uint32_t i = 0; i < links_[l].count; ++i) stop(members_[links_[l].begin + i]);
+      }
+      while (!caps_.empty() && caps_.front().first == level) {
+        stop(caps_.front().second);
+        std::ranges::pop_heap(caps_, std::greater{});
+        caps_.pop_back();
+      }
+      settle(level);
+    }
+    for (const std::uint32_t i : chosen)
+      if (rates_[i] < 0) rates_[i] = kUnlimited;
+  }
+
+  // Which flows are on which link.
+  void gather(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen) {
+    used_.clear();
+    for (const std::uint32_t i : chosen) {
+      LH_CHECK(flows[i].weight > 0);
+      for (const std::uint32_t l : links_of(flows[i])) {
+        if (links_[l].count++ == 0) used_.push_back(l);
+        links_[l].rising += flows[i].weight;
+      }
+    }
+    std::uint32_t end = 0;
+    for (const std::uint32_t l : used_) {
+      links_[l].begin = end;
+      end += links_[l].count;
+      links_[l].count = 0;
+    }
+    members_.resize(end);
+    for (const std::uint32_t i : chosen)
+      for (const std::uint32_t l : links_of(flows[i])) {
+        Link& link = links_[l];
+        members_[link.begin + link.count++] = i;
+      }
+  }
+
+  // Puts it in the place of the heap's top; mostly it does not sink far.
+  void sink(Level level) {
+    std::size_t hole = 0;
+    for (std::size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
+      if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+      if (level < heap_[child]) break;
+      heap_[hole] = heap_[child];
+      hole = child;
+    }
+    heap_[hole] = level;
+  }
+
+  // The level at which something is full next. Levels of links only rise, so a heap of their levels
+  // of earlier need be put right at its top alone.
+  double next_level() {
+    while (!heap_.empty()) {
+      const auto [level, l] = heap_.front();
+      const Link& link = links_[l];
+      if (link.rising > 0) {
+        const double now = level_of(level, link.left, link.rising);
+        if (now == level) break;
+        sink({now, l});
+      } else {
+        std::ranges::pop_heap(heap_, std::greater{});
+        heap_.pop_back();
+      }
+    }
+    const double cap = caps_.empty() ? kUnlimited : caps_.front().first;
+    return heap_.empty() ? cap : std::min(cap, heap_.front().first);
+  }
+
+  void freeze(const FairFlow& flow, double rate, double& into) {
+    if (into >= 0) return;  // by another link
+    into = std::min(rate, flow.cap);
+    for (const std::uint32_t l : links_of(flow)) {
+      if (links_[l].frozen == 0) touched_.push_back(l);
+      links_[l].frozen += flow.weight;
+    }
+  }
+
+  void settle(double level) {
+    for (const std::uint32_t l : touched_) {
+      Link& link = links_[l];
+      link.left = std::max(0.0, link.left - level * double(link.frozen));
+      link.rising -= link.frozen;
+      link.frozen = 0;
+    }
+    touched_.clear();
+  }
+
   std::span<const std::uint32_t> links_of(const FairFlow& flow) const {
     return crossings_.subspan(flow.first, flow.links);
   }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "longhaul/base/check.h"
 #include "longhaul/flow/capacities.h"
 #include "longhaul/flow/lp.h"
-#include "longhaul/flow/max_flow.h"
 
 namespace longhaul::flow {
 namespace {
@@ -15,6 +15,68 @@ namespace {
 constexpr double kExact = 1e-7;    // of the rate, at which a cut counts as kept
 constexpr double kPrecise = 1e-6;  // of the rate, at which a solution is given out
 constexpr int kMaxRounds = 500;
+
+// --- maximum flow and minimum cut between two nodes of a dense graph
+
+struct MaxFlow {
+  double value = 0;
+  // Minimum cuts when the flow is less than was asked for: the nodes that the source does not
+  // reach any more (the sink's side at its largest), and those that reach the sink (at its
+  // smallest). Flags by node; empty otherwise.
+  std::vector<bool> unreached, reaching;
+};
+
+constexpr double kEmpty = 1e-12;
+constexpr std::size_t kNone = ~std::size_t{0};
+
+// The node before each on a shortest path from `start`; with `backwards` edges are walked to their
+// beginning. kNone: not reached.
+std::vector<std::size_t> nodes_before(const std::vector<double>& left, std::size_t nodes,
+                                      std::size_t start, bool backwards) {
+  std::vector<std::size_t> before(nodes, kNone), queue = {start};
+  before[start] = start;
+  for (std::size_t at = 0; at < queue.size(); ++at)
+    for (std::size_t next = 0; next < nodes; ++next) {
+      const std::size_t here = queue[at];
+      const double room = backwards ? left[next * nodes + here] : left[here * nodes + next];
+      if (room <= kEmpty || before[next] != kNone) continue;
+      before[next] = here;
+      queue.push_back(next);
+    }
+  return before;
+}
+
+std::vector<bool> flags(const std::vector<std::size_t>& before, bool reached) {
+  std::vector<bool> set;
+  for (std::size_t node : before) set.push_back((node != kNone) == reached);
+  return set;
+}
+
+// From node `source` to node `sink` of `nodes` nodes; capacities by row. Ends early when the flow
+// reaches `enough`. Augments along shortest paths, so it ends whatever the numbers are.
+MaxFlow max_flow(std::vector<double> left, std::size_t nodes, std::size_t source, std::size_t sink,
+                 double enough) {
+  MaxFlow flow;
+  while (flow.value < enough) {
+    const auto before = nodes_before(left, nodes, source, false);
+    if (before[sink] == kNone) {
+      flow.unreached = flags(before, false);
+      flow.reaching = flags(nodes_before(left, nodes, sink, true), true);
+      return flow;
+    }
+    double room = std::numeric_limits<double>::infinity();
+    for (std::size_t to = sink; to != source; to = before[to])
+      room = std::min(room, left[before[to] * nodes + to]);
+    for (std::size_t to = sink; to != source; to = before[to]) {
+      left[before[to] * nodes + to] -= room;
+      left[to * nodes + before[to]] += room;
+    }
+    flow.value += room;
+  }
+  return flow;
+}
+
+// --- the programme
 
 // A forest's traffic in one phase: `flow` on ordered pairs as trees leave their roots. Summing up
 // is the same with every pair turned round.

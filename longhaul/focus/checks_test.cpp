@@ -1,9 +1,7 @@
-// The two halves of the accurate model, checks.h and verifier.h, without a host.
+// The two halves of the accurate model, of checks.h, without a host.
 #include "longhaul/focus/checks.h"
 
 #include <gtest/gtest.h>
-
-#include "longhaul/focus/verifier.h"
 
 namespace longhaul::focus {
 namespace {
@@ -21,9 +19,7 @@ struct SiteOfChecks {
     place.members = std::make_shared<const Members>(members);
     place.layout = Layout::flat(1);
     view.live = {0, 1};
-    IndexConfig config;
-    config.threshold = 0;
-    config.specialised = config.classes = kClasses;
+    IndexConfig config{.threshold = 0, .specialised = kClasses, .classes = kClasses};
     index.emplace(config);
     for (std::uint64_t seq = 1; seq <= 10; ++seq)
       (void)index->add({seq, 0, {0}, {1, 0, 0, 0}}, 0, std::vector<float>{float(seq)});
@@ -76,8 +72,9 @@ TEST(Checks, AVerifierThatSaysNothingIsGivenUpAndAskedAgainWhenItHasAnswered) {
   const std::uint64_t first = site.check_sent(0).batch, second = site.check_sent(1).batch;
   EXPECT_EQ(site.timers, (std::vector<Time>{8s}));
   site.now = 6s;
-  site.checks.take(kVerifier, StillChecking{first}, site.now);  // the other one it does not name
-  site.checks.take(0, StillChecking{second}, site.now);         // and who is not asked says nothing
+  // The other batch it does not name, and who is not asked says nothing.
+  EXPECT_TRUE(site.checks.take(kVerifier, StillChecking{first}, site.now));
+  EXPECT_TRUE(site.checks.take(0, StillChecking{second}, site.now));
   site.now = 8s;
   EXPECT_EQ(site.advance(), (Ranks{0, 0}));  // the second, and what waits
   EXPECT_EQ(site.check_sent(0).items.at(0).cluster, 2u);

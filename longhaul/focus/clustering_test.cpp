@@ -1,4 +1,4 @@
-#include "longhaul/focus/clustering.h"
+#include "longhaul/focus/index.h"
 
 #include <gtest/gtest.h>
 

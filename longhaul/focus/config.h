@@ -64,8 +64,8 @@ struct Config {
                    .min = 0, .max = 1);
     LONGHAUL_FIELD(gt_place,
                    .doc =
-                       "where the accurate model runs: at the site of the object, at the site "
-                       "that was asked, or at one site for all",
+                       "where the accurate model runs: at the site of the object, at the site that "
+                       "was asked, or at one site for all",
                    .choices = {"site", "querier", "hub"});
     LONGHAUL_FIELD(hub, .doc = "the site of gt_place = \"hub\" (default: the first)", .max = 64);
     LONGHAUL_FIELD(gt_batch, .doc = "most objects of one run of the accurate model", .min = 1,
@@ -128,8 +128,8 @@ struct Config {
                    .max = 1000);
     LONGHAUL_FIELD(vote,
                    .doc =
-                       "what a cluster is indexed under: the best classes of the mean score of "
-                       "its objects, or of its first object",
+                       "what a cluster is indexed under: the best classes of the mean score of its "
+                       "objects, or of its first object",
                    .choices = {"mean", "first"});
     LONGHAUL_FIELD(baseline,
                    .doc =

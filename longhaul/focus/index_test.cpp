@@ -13,10 +13,7 @@ namespace longhaul::focus {
 namespace {
 
 IndexConfig three_classes(bool vote_mean = false) {
-  IndexConfig config;
-  config.top = 1;
-  config.specialised = config.classes = 3;
-  config.vote_mean = vote_mean;
+  IndexConfig config{.top = 1, .specialised = 3, .classes = 3, .vote_mean = vote_mean};
   return config;
 }
 // One dimension; the class is certain.

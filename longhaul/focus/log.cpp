@@ -60,8 +60,7 @@ Status apply(const LogRecord& record, std::uint32_t source, Index& index, Verdic
   for (const LoggedVerdict& v : record.verdicts) {
     if (v.cluster >= index.clusters())
       return malformed("a verdict on cluster " + std::to_string(v.cluster) + kRemedy);
-    const auto put = verdicts.put(v.cluster, v.version, v.cls);
-    if (!put) return put.error();
+    LH_TRY(verdicts.put(v.cluster, v.version, v.cls));
   }
   return Ok{};
 }

@@ -4,7 +4,6 @@
 // by seq: what is indexed already changes nothing.
 #include "longhaul/base/bytes.h"
 #include "longhaul/focus/index.h"
-#include "longhaul/focus/verdicts.h"
 
 namespace longhaul::focus {
 

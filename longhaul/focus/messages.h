@@ -1,12 +1,66 @@
 #pragma once
-// What sites tell each other of queries (docs/focus.md). All are reliable.
+// What sites tell each other of queries and models, and what a user asks a site and is answered
+// (Strategy::on_requested, Turn::reply): bytes of base/wire.h (docs/focus.md). All messages are
+// reliable.
 #include <algorithm>
+#include <compare>
+#include <map>
+#include <memory>
+#include <string>
 
+#include "longhaul/base/wire.h"
 #include "longhaul/core/message.h"
-#include "longhaul/focus/gaps.h"
-#include "longhaul/focus/given_model.h"
+#include "longhaul/core/turn.h"
+#include "longhaul/core/types.h"
 
 namespace longhaul::focus {
+
+// Both ends belong to it; in the time of the objects.
+struct Interval {
+  std::int64_t from_ns = 0, to_ns = 0;
+  bool meets(const Interval& other) const {
+    return from_ns <= other.to_ns && other.from_ns <= to_ns;
+  }
+  friend bool operator==(const Interval&, const Interval&) = default;
+  LONGHAUL_FIELDS(from_ns, to_ns)
+};
+
+// Ordered; the later one wins everywhere, whichever comes first. Number 0: no model was given.
+struct ModelVersion {
+  std::uint64_t number = 0;
+  Rank origin = 0;  // the site that was given it; decides between two of one number
+  friend auto operator<=>(const ModelVersion&, const ModelVersion&) = default;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(number, .max = 0x1p50);  // one more always fits
+    LONGHAUL_FIELD(origin);
+  }
+};
+
+// A specialised cheap model that sites are given while they run; also in a log.
+struct GivenModel {
+  static constexpr std::size_t kMostFile = 64 << 20;  // bytes
+  ModelVersion version;
+  // The classes that it tells apart, in the order of its scores, before OTHER; empty: all.
+  std::vector<std::uint32_t> classes;
+  double seconds = 0;   // for an object, for hosts that model it
+  std::uint32_t K = 0;  // 0: as before
+  double T = -1;        // below 0: as before, or chosen on a sample where the job leaves it out
+  std::string file;     // bytes of a TorchScript file; "noise = N" for the stream tracks
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(version);
+    LONGHAUL_FIELD(classes, .max = 1000);
+    LONGHAUL_FIELD(seconds, .min = 0, .max = 1000);
+    LONGHAUL_FIELD(K, .max = 1000);
+    LONGHAUL_FIELD(T, .min = -1, .max = 1e12);
+    LONGHAUL_FIELD(file, .max = double(kMostFile));
+  }
+};
+
+// The models that a site keeps, by the number under which its learner has them: the one that
+// indexes, and the newest one.
+using KeptModels = std::map<std::uint32_t, std::shared_ptr<const GivenModel>>;
 
 inline constexpr double kMaxListed = 1000;
 
@@ -164,5 +218,59 @@ inline constexpr Service kAsk{.priority = 7};      // query, cancel
 inline constexpr Service kAnswer{.priority = 6};   // result, end, verdict
 inline constexpr Service kObjects{.priority = 4};  // check
 inline constexpr Service kModel{.priority = 1};    // the models
+
+// A user sends one query, or one cheap model for all sites. Answers come as clusters are confirmed,
+// or as sites take the model.
+struct Request {
+  std::vector<Wanted> query;
+  std::vector<GivenModel> model;  // `version` is not looked at
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(query, .max = 1);
+    LONGHAUL_FIELD(model, .max = 1);
+  }
+};
+inline Bytes request_of(const Wanted& wanted) {
+  return share(to_wire(Request{.query = {wanted}, .model = {}}));
+}
+
+struct SiteEnd {  // a site whose candidates are all decided
+  Rank site = 0;
+  std::uint64_t asof = 0;
+  std::int64_t asof_ns = 0;
+  std::uint64_t checked = 0, cached = 0;
+  std::vector<Interval> gaps;
+  LONGHAUL_FIELDS(site, asof, asof_ns, checked, cached, gaps)
+};
+struct MissingSite {  // whose answer is not complete
+  Rank site = 0;
+  std::uint64_t asof = 0;  // the last known of it; 0: none
+  std::int64_t asof_ns = 0;
+  LONGHAUL_FIELDS(site, asof, asof_ns)
+};
+struct Answer {
+  enum class Kind : std::uint8_t {
+    found,      // clusters of one site
+    caught_up,  // a query that follows: all sites have decided what there was; more may come. Said
+                // again when a site is lost
+    ended,      // the last one
+    refused,    // the last one: `why`
+    taken,      // a site has the model now; or it refused it, and says why
+    given       // the last one: all sites have said so, but those missing; `why` one refused it
+  };
+  Kind kind = Kind::found;
+  Rank site = 0;
+  std::vector<FoundCluster> clusters = {};
+  std::vector<SiteEnd> ends = {};
+  std::vector<MissingSite> missing = {};  // not empty: a partial answer
+  bool limited = false;                   // ended by the limit
+  std::string why = {};
+  std::uint64_t model = 0;  // taken, given: the number of its version
+  LONGHAUL_FIELDS(kind, site, clusters, ends, missing, limited, why, model)
+};
+
+inline void refuse(std::uint64_t client, std::string why, Turn& turn) {
+  turn.reply(client, to_wire(Answer{.kind = Answer::Kind::refused, .why = std::move(why)}), true);
+}
 
 }  // namespace longhaul::focus

@@ -11,8 +11,6 @@
 
 #include "longhaul/base/archive.h"
 #include "longhaul/core/machine.h"
-#include "longhaul/focus/answer.h"
-#include "longhaul/focus/given_model.h"
 #include "longhaul/focus/messages.h"
 
 namespace longhaul::focus {
@@ -49,11 +47,8 @@ class Models {
   // A user gives one; its version is decided when it is taken.
   void on_requested(std::uint64_t client, GivenModel model, Turn& turn) {
     if (giving_ || candidate_ || !announced_)
-      return answer_user(
-          client,
-          {.kind = Answer::Kind::refused,
-           .why = "another model is on its way to the sites: give this one after it"},
-          true, turn);
+      return refuse(client, "another model is on its way to the sites: give this one after it",
+                    turn);
     model.version = {};
     candidate_ = std::make_shared<const GivenModel>(std::move(model));
     from_user_ = true;
@@ -183,8 +178,7 @@ class Models {
     if (!refused.empty()) {
       if (from_user_) {
         const Giving user = *std::exchange(giving_, std::nullopt);
-        if (!user.gone)
-          answer_user(user.client, {.kind = Answer::Kind::refused, .why = refused}, true, turn);
+        if (!user.gone) refuse(user.client, refused, turn);
       } else {
         refused_ = candidate->version;
         if (turn.view().has(refused_.origin))

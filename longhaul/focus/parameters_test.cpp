@@ -92,9 +92,7 @@ Seen of_class(std::uint64_t seq, std::uint32_t cls) {
 // One cluster of three tracks, the first and the last of class 1. Without the first track the
 // second one's object is the representative: recall is 1/2, 1 and 1/2, precision 1/4, 1 and 1/4.
 TEST(Parameters, TheErrorIsThatOfLeavingOutOneTrackAtATime) {
-  IndexConfig config;
-  config.top = 3;
-  config.specialised = config.classes = 3;
+  IndexConfig config{.top = 3, .specialised = 3, .classes = 3};
   const std::vector<std::uint32_t> labels = {1, 1, 2, 2, 1, 1};
   const std::vector<std::uint64_t> tracks = {7, 7, 8, 8, 9, 9};
   std::vector<Seen> seen;
@@ -120,8 +118,7 @@ TEST(Parameters, TheErrorIsTheJackknifesWhereClustersAreObjects) {
     labels.push_back(stream.label(seq));
     tracks.push_back(Tracks::track_of(seq));
   }
-  IndexConfig config;
-  config.threshold = 0;
+  IndexConfig config{.threshold = 0};
   for (const bool vote_mean : {false, true}) {
     config.vote_mean = vote_mean;
     std::vector<double> recalls;

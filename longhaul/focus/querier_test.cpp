@@ -1,4 +1,4 @@
-#include "longhaul/focus/querier.h"
+#include "longhaul/focus/queries.h"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ struct ResampleConfig {
   struct Model {
     double seconds = 0;  // for an object
     std::uint32_t specialised = 0;
-    // Of one that was given while the site runs: under which the learner has it, and what it is.
+    // A model that was given while the site runs: its number at the learner, and what it is.
     std::optional<std::uint32_t> number = {};
     ModelVersion version = {};
     std::vector<std::uint32_t> list = {};

@@ -35,12 +35,11 @@ Stream stream_of(std::uint64_t seed, std::uint64_t objects = kObjects,
 
 Estimate with(const Stream& stream, double T, std::uint32_t K, bool vote_mean = false,
               std::uint32_t M = 100, std::uint32_t specialised = Tracks::kClasses) {
-  IndexConfig config;
-  config.top = K;
-  config.threshold = T;
-  config.most_active = M;
-  config.specialised = specialised;
-  config.vote_mean = vote_mean;
+  IndexConfig config{.top = K,
+                     .threshold = T,
+                     .most_active = M,
+                     .specialised = specialised,
+                     .vote_mean = vote_mean};
   return estimate(config, stream.seen, stream.labels, kLeast);
 }
 
@@ -159,11 +158,7 @@ TEST(Tracks, ARareClassIsFoundThroughOther) {
     for (const std::uint32_t K : {1u, 2u, 4u, 11u}) {
       if (longhaul::testing::kGate && K != (T == 0 ? 1 : 2) && K != 11) continue;
       SCOPED_TRACE(::testing::Message() << "T " << T << " K " << K);
-      IndexConfig config;
-      config.specialised = 10;
-      config.top = K;
-      config.threshold = T;
-      config.vote_mean = false;
+      IndexConfig config{.top = K, .threshold = T, .specialised = 10, .vote_mean = false};
       Index index(config);
       std::vector<std::uint64_t> cluster_of;
       std::set<std::uint64_t> under_other;

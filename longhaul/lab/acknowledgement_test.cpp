@@ -1,4 +1,4 @@
-#include "longhaul/lab/acknowledgement.h"
+#include "longhaul/lab/router.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

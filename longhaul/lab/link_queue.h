@@ -94,7 +94,7 @@ class LinkQueue {
     std::deque<std::uint64_t> turns;      // those that wait; the first is having its turn
     bool credited = false;                // the first, in this turn
   };
-  // Of the highest class that waits, the flow whose turn it is.
+  // The flow whose turn it is in the highest class that waits.
   Item next() {
     auto at = classes_.begin();
     while (at->second.turns.empty()) ++at;

@@ -6,7 +6,9 @@
 // It counts the packets that the router itself, not the WAN, delayed or dropped: those delivered
 // more than kLate after their time, and those it could not accept. A run with more than
 // kMaxLimitedShare of them says little about the WAN.
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "longhaul/base/result.h"
@@ -48,5 +50,9 @@ Result<RouterFigures> route(const RouterConfig&);
 flow::Rate demand_on_router(const flow::Wan&);
 // A warning for the user if the demand exceeds the router's rate; else "".
 std::string router_overload_warning(const flow::Wan&);
+
+// Whether an IPv4 packet is a TCP segment (RFC 9293) that only acknowledges: no data, no SYN, FIN
+// or RST: the router queues it apart from data. False for truncated packets and later fragments.
+bool is_bare_acknowledgement(std::span<const std::byte> packet);
 
 }  // namespace longhaul::lab

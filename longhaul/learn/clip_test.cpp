@@ -8,8 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "longhaul/learn/testing/steps.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {
@@ -18,9 +17,7 @@ using testing::make;
 using testing::take;
 
 LearnerParts clip_parts(const std::string& kind, std::optional<double> clip) {
-  OptimizerConfig optimizer;
-  optimizer.kind = kind;
-  optimizer.clip = clip;
+  OptimizerConfig optimizer{.kind = kind, .clip = clip};
   if (kind == "sgd") optimizer.momentum = 0.9;
   LearnerParts parts = testing::parts_for(testing::patterns({20}, 4, 60), "mlp", optimizer);
   parts.model.hidden = {8};

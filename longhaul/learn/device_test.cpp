@@ -6,16 +6,15 @@
 #include <thread>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/learn/data/clicks.h"
-#include "longhaul/learn/data/ratings.h"
+#include "longhaul/learn/data/load.h"
 #include "longhaul/learn/scorer.h"
-#include "longhaul/learn/testing/steps.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {
 
 using longhaul::testing::kGate;
+using testing::load;
 using testing::parts_for;
 using testing::patterns;
 using testing::save;
@@ -23,9 +22,7 @@ using testing::take;
 
 LearnerParts with(std::shared_ptr<const DataSet> data, const std::string& kind,
                   const std::string& norm = {}) {
-  OptimizerConfig optimizer;
-  optimizer.rate = 0.01;
-  optimizer.momentum = 0.9;
+  OptimizerConfig optimizer{.rate = 0.01, .momentum = 0.9};
   LearnerParts parts = parts_for(std::move(data), kind, optimizer);
   if (!norm.empty()) parts.model.norm = norm;
   parts.batch = kGate ? 4 : 16;
@@ -39,17 +36,19 @@ std::vector<LearnerParts> made_models() {
   if (kGate) gpt.model.width = 8;
   gpt.optimizer.kind = "adamw";
   gpt.optimizer.momentum = {};
-  LearnerParts clicks = with(
-      std::make_shared<const DataSet>(make_clicks({.fields = 6, .values = 20, .samples = 500})),
-      "clicks");
-  const Ratings ratings = make_ratings({.users = 20, .items = 30, .samples = 200});
+  LearnerParts clicks =
+      with(load_data({.kind = "clicks", .samples = 500, .click_fields = 6, .values = 20})->train,
+           "clicks");
+  const auto ratings =
+      load_data({.kind = "ratings", .samples = 200, .test_samples = 50, .users = 20, .items = 30})
+          ->train;
   if (kGate)  // one of each kind of layer
     return {mlp,
             with(patterns({1, 28, 28}, 10, 100), "lenet"),
             with(patterns({3, 8, 8}, 3, 100), "resnet20", "batch"),
             gpt,
             clicks,
-            with(std::make_shared<const DataSet>(ratings.train), "matrix_factorisation")};
+            with(ratings, "matrix_factorisation")};
   return {mlp,
           with(patterns({20}, 2, 100), "logistic"),
           with(testing::plane(12, 100), "linear"),
@@ -59,7 +58,7 @@ std::vector<LearnerParts> made_models() {
           with(patterns({3, 16, 16}, 3, 100), "resnet20", "batch"),
           gpt,
           clicks,
-          with(std::make_shared<const DataSet>(ratings.train), "matrix_factorisation")};
+          with(ratings, "matrix_factorisation")};
 }
 
 // Their data are drawn once.
@@ -133,9 +132,7 @@ TEST(Device, ACheckpointIsOfNoDevice) {
     for (int i = 0; i < (kGate ? 1 : 4); ++i) take(*own, LocalStep{});
     const Buffer bytes = save(*own);
     for (Learner* learner : {cpu.get(), back.get()}) {
-      Archive ar(bytes);
-      learner->state(ar);
-      ASSERT_TRUE(ar.finish());
+      load(*learner, bytes);
       EXPECT_EQ(save(*learner), bytes) << parts.model.kind;
     }
     const double there = take(*own, LocalStep{}).loss, here = take(*cpu, LocalStep{}).loss;

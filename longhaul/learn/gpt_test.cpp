@@ -8,8 +8,7 @@
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/testing/bare_loop.h"
-#include "longhaul/learn/testing/steps.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {
@@ -19,9 +18,7 @@ using longhaul::testing::kGate;
 using testing::words;
 
 OptimizerConfig adamw_of(double rate) {
-  OptimizerConfig config;
-  config.kind = "adamw";
-  config.rate = rate;
+  OptimizerConfig config{.kind = "adamw", .rate = rate};
   return config;
 }
 
@@ -44,8 +41,7 @@ double loss_of(Learner& learner, const Work& work) { return testing::take(learne
 
 // But for the order in which each sums the two gradients of the tied matrix.
 TEST(Gpt, EqualsItsTorchNnTwin) {
-  OptimizerConfig sgd;
-  sgd.momentum = 0.9;
+  OptimizerConfig sgd{.momentum = 0.9};
   LearnerParts parts = gpt_parts(sgd);
   parts.batch = 5;
   auto learner = testing::make(parts);
@@ -142,9 +138,7 @@ TEST(Gpt, SaveAndLoadGoesOnBitForBit) {
     };
     for (int i = 0; i < (kGate ? 2 : 4); ++i) loss_of(*straight, LocalStep{});
     const Buffer bytes = save(*straight);
-    Archive ar(bytes);
-    resumed->state(ar);
-    ASSERT_TRUE(ar.finish());
+    testing::load(*resumed, bytes);
     for (Learner* learner : {straight.get(), resumed.get()})
       for (int i = 0; i < (kGate ? 2 : 6); ++i) loss_of(*learner, LocalStep{});
     EXPECT_EQ(save(*resumed), save(*straight)) << optimizer.kind;

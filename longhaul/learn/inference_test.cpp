@@ -10,8 +10,7 @@
 #include "longhaul/core/cheap_models.h"
 #include "longhaul/learn/learner.h"
 #include "longhaul/learn/model_file.h"
-#include "longhaul/learn/testing/files.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "longhaul/learn/device.h"
 #include "longhaul/learn/loss.h"
 #include "longhaul/learn/threads.h"
 #include "longhaul/learn/torch_error.h"
@@ -138,20 +137,19 @@ Result<std::unique_ptr<Learner>> make_learner(LearnerParts parts) {
     return invalid("rank " + std::to_string(parts.origin) +
                    " holds no sample: use another [data] partition or fewer sites");
   LH_LET(device, choose_device(parts.model, parts.origin));
-  auto net = Net::make(parts.model, parts.data->shape, device);
-  if (!net) return net.error();
+  LH_LET(net, Net::make(parts.model, parts.data->shape, device));
   LH_LET(initial, initial_model(parts.model, parts.data->shape, parts.seed));
-  if (net->own_loss() && !parts.class_weights.empty())
+  if (net.own_loss() && !parts.class_weights.empty())
     return invalid(name_of(parts.model) + " computes its own loss: leave [data] class_weights out");
   if (parts.model.kind == "script") {
     LH_TRY(try_script(parts, device));
   } else {
-    LH_TRY(try_scores(*net, parts, device));
+    LH_TRY(try_scores(net, parts, device));
   }
   return guarded<std::unique_ptr<Learner>>(
       "the learner cannot be made", [&]() -> Result<std::unique_ptr<Learner>> {
         return std::unique_ptr<Learner>(
-            std::make_unique<TorchLearner>(std::move(parts), *std::move(net), device, initial));
+            std::make_unique<TorchLearner>(std::move(parts), std::move(net), device, initial));
       });
 }
 

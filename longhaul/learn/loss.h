@@ -1,11 +1,27 @@
 #pragma once
-// Internal to learn/ (includes torch): what is minimised and what is counted.
+// Internal to learn/ (includes torch): what a model's forward() answers, taken apart; what of it is
+// minimised and what is counted.
 #include <ATen/ATen.h>
+#include <ATen/core/ivalue.h>
 
-#include "longhaul/learn/answer.h"
+#include <string>
+
+#include "longhaul/base/result.h"
 #include "longhaul/learn/data/dataset.h"
 
 namespace longhaul::learn {
+
+// The answer to one batch. At least one of the two is defined.
+struct Answer {
+  at::Tensor output;  // logits, or numbers to fit
+  at::Tensor loss;    // one number: the model computes its loss itself
+};
+
+// `key` ([model] output) says which part of a dict, a tuple or a list is the output: a key, the
+// name of a field, or a place from 0. With `own_loss` a part called "loss", else the first that is
+// one number, is the loss, and the output may be left out. An Error reads "answers ...": it names
+// the parts that there are and what to set.
+Result<Answer> read_answer(const c10::IValue&, const std::string& key, bool own_loss);
 
 // The loss that a model answers, or else, as mean over the batch: Classes: cross entropy of the
 // logits (batch x classes), or of a single logit (batch x 1, that of class 1). Numbers: half the

@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "longhaul/learn/scorer.h"
-#include "longhaul/learn/testing/steps.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {

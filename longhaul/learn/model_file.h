@@ -19,4 +19,9 @@ Result<std::string> model_file(const ModelConfig&, const DataShape&, std::span<c
 // The flat vector of such a file; an Error if it does not hold this layout.
 Result<std::vector<float>> load_model(const std::string& path, const Layout&);
 
+// What a model answers: samples x DataShape::outputs, in the order of the samples: logits of
+// classes or labels, or numbers. A model of two classes that answers one logit has 0 for the first.
+// In evaluation mode, on the CPU. Errors name the model's file.
+Result<std::vector<float>> outputs_of(const ModelConfig&, const DataSet&);
+
 }  // namespace longhaul::learn

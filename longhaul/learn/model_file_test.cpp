@@ -8,8 +8,7 @@
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/learn/scorer.h"
-#include "longhaul/learn/testing/files.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {

@@ -1,4 +1,4 @@
-#include "longhaul/learn/muon.h"
+#include "longhaul/learn/optimizer.h"
 
 #include <ATen/ops/linalg_svd.h>
 #include <gtest/gtest.h>
@@ -54,9 +54,7 @@ struct Model {
 };
 
 OptimizerConfig muon_config() {
-  OptimizerConfig config;
-  config.kind = "muon";
-  config.rate = 0.02;
+  OptimizerConfig config{.kind = "muon", .rate = 0.02};
   config.weight_decay = 0.1;
   config.adamw_rate = 0.003;
   return config;

@@ -13,8 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "longhaul/learn/script_file.h"
-#include "longhaul/learn/script_graph.h"
+#include "longhaul/learn/script.h"
 #include "longhaul/learn/threads.h"
 #include "longhaul/learn/torch_error.h"
 
@@ -181,9 +180,8 @@ Result<Net> Net::make(const ModelConfig& config, const DataShape& shape, at::Dev
   if (entry->phantom)
     return invalid("[model] kind = \"" + config.kind +
                    "\" has sizes and no numbers: it cannot be trained or scored");
-  auto spec = model_spec(config, shape);
-  if (!spec) return spec.error();
-  return from_spec(*std::move(spec), device);
+  LH_LET(spec, model_spec(config, shape));
+  return from_spec(std::move(spec), device);
 }
 
 Status Net::collect(const std::string& file, const ScriptGraph* graph) {

@@ -9,7 +9,7 @@
 
 #include "longhaul/base/result.h"
 #include "longhaul/core/layout.h"
-#include "longhaul/learn/answer.h"
+#include "longhaul/learn/loss.h"
 #include "longhaul/learn/models/registry.h"
 
 namespace torch::jit {
@@ -19,6 +19,10 @@ struct Module;
 namespace longhaul::learn {
 
 struct ScriptGraph;
+
+// Where [model] device = "auto" | "cpu" | "cuda" puts the learner of `rank`; with several GPUs they
+// go around. An Error if CUDA is asked for and there is none.
+Result<at::Device> choose_device(const ModelConfig&, std::uint32_t rank);
 
 // Input and output of one linear layer in a forward pass, for its sufficient factors.
 struct LinearActivations {
@@ -39,7 +43,7 @@ class Net {
   static Result<Net> make(const ModelConfig&, const DataShape&, at::Device = at::kCPU);
 
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
-  // Of a file: of its code, and the constants in it; else 0.
+  // A file's code and the constants in it; 0 for other models.
   std::uint64_t code_digest() const { return code_digest_; }
   // All values into `flat`, in layout order.
   void copy_to(std::span<float> flat) const;
@@ -51,7 +55,7 @@ class Net {
 
   // Is the model given the target, and answers its loss?
   bool own_loss() const { return own_loss_; }
-  // Of a registered model; null: of a file.
+  // The spec of a registered model; null for a file.
   const ModelSpec* spec() const { return spec_ ? &*spec_ : nullptr; }
 
   // Throws what torch throws. In training mode running statistics move, and a model that draws

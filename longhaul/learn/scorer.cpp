@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "longhaul/learn/batch_loader.h"
-#include "longhaul/learn/device.h"
 #include "longhaul/learn/loss.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/threads.h"
@@ -79,9 +78,8 @@ class TorchScorer final : public Scorer {
         return net;
       }
     }
-    auto net = Net::make(config_, test_->shape, device_);
-    if (!net) return net.error();
-    return std::make_unique<Net>(*std::move(net));
+    LH_LET(net, Net::make(config_, test_->shape, device_));
+    return std::make_unique<Net>(std::move(net));
   }
 
   Result<Part> score_part(Net& net, std::size_t i, TestRows rows) const {
@@ -125,8 +123,7 @@ Result<std::unique_ptr<Scorer>> make_scorer(const ModelConfig& config,
                                             std::shared_ptr<const DataSet> test) {
   use_one_thread_per_learner();
   LH_LET(device, choose_device(config, 0));
-  auto net = Net::make(config, test->shape, device);  // says now what cannot work
-  if (!net) return net.error();
+  LH_TRY(Net::make(config, test->shape, device));  // says now what cannot work
   return std::unique_ptr<Scorer>(std::make_unique<TorchScorer>(config, std::move(test), device));
 }
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {

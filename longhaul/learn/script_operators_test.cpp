@@ -9,8 +9,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "longhaul/learn/script_file.h"
-#include "longhaul/learn/testing/files.h"
+#include "longhaul/learn/script.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {

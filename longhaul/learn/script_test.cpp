@@ -9,15 +9,13 @@
 #include "longhaul/core/kept_values.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/scorer.h"
-#include "longhaul/learn/testing/files.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {
 
 LearnerParts script_parts(const std::string& path) {
-  OptimizerConfig optimizer;
-  optimizer.momentum = 0.9;
+  OptimizerConfig optimizer{.momentum = 0.9};
   LearnerParts parts = testing::parts_for(testing::patterns({20}, 4, 160), "script", optimizer);
   parts.model.path = path;
   parts.batch = 16;
@@ -91,13 +89,9 @@ TEST_F(Script, DropoutIsAFunctionOfSeedRankAndStepAlone) {
 TEST_F(Script, ResumesBitForBit) {
   const auto straight = make();
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(straight->step(LocalStep{}));
-  Archive saved;
-  straight->state(saved);
-  const Buffer bytes = saved.take();
+  const Buffer bytes = testing::save(*straight);
   const auto resumed = make();
-  Archive ar(bytes);
-  resumed->state(ar);
-  ASSERT_TRUE(ar.finish());
+  testing::load(*resumed, bytes);
   for (int i = 0; i < 15; ++i)
     EXPECT_EQ(straight->step(LocalStep{})->loss, resumed->step(LocalStep{})->loss);
 }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/learn/loss.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {

@@ -5,7 +5,6 @@
 #include "longhaul/learn/inference.h"
 #include "longhaul/learn/learner.h"
 #include "longhaul/learn/model_file.h"
-#include "longhaul/learn/outputs.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/threads.h"
 

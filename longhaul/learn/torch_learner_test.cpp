@@ -8,17 +8,16 @@
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/core/kept_values.h"
-#include "longhaul/learn/data/clicks.h"
-#include "longhaul/learn/data/ratings.h"
+#include "longhaul/learn/data/load.h"
 #include "longhaul/learn/testing/bare_loop.h"
-#include "longhaul/learn/testing/steps.h"
-#include "longhaul/learn/testing/synthetic.h"
+#include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
 namespace {
 
 using longhaul::testing::kGate;
 using testing::BareLoop;
+using testing::load;
 using testing::make;
 using testing::parts_for;
 using testing::patterns;
@@ -26,9 +25,7 @@ using testing::save;
 using testing::take;
 
 OptimizerConfig sgd(double rate, double momentum = 0) {
-  OptimizerConfig config;
-  config.rate = rate;
-  config.momentum = momentum;
+  OptimizerConfig config{.rate = rate, .momentum = momentum};
   return config;
 }
 
@@ -74,13 +71,10 @@ TEST(TorchLearner, ParametersStayViewsIntoTheFlatVectors) {
 }
 
 TEST(TorchLearner, StepsEqualAPlainTorchLoopBitForBit) {
-  OptimizerConfig adam;
-  adam.kind = "adam";
-  adam.rate = 1e-3;
+  OptimizerConfig adam{.kind = "adam", .rate = 1e-3};
   OptimizerConfig adamw = adam;
   adamw.kind = "adamw";
-  OptimizerConfig adagrad = sgd(0.02);
-  adagrad.kind = "adagrad";
+  OptimizerConfig adagrad{.kind = "adagrad", .rate = 0.02};
   OptimizerConfig nesterov = sgd(0.02, 0.9);
   nesterov.nesterov = true;
   nesterov.weight_decay = 1e-3;
@@ -96,10 +90,9 @@ TEST(TorchLearner, StepsEqualAPlainTorchLoopBitForBit) {
 }
 
 LearnerParts click_parts() {
-  OptimizerConfig adagrad = sgd(0.05);
-  adagrad.kind = "adagrad";
+  OptimizerConfig adagrad{.kind = "adagrad", .rate = 0.05};
   LearnerParts parts = parts_for(
-      std::make_shared<const DataSet>(make_clicks({.fields = 6, .values = 20, .samples = 6000})),
+      load_data({.kind = "clicks", .samples = 6000, .click_fields = 6, .values = 20})->train,
       "clicks", adagrad);
   parts.model.factors = 4;
   parts.model.hidden = {16};
@@ -177,14 +170,11 @@ TEST(TorchLearner, SaveAndLoadMidRunGoesOnBitForBit) {
   OptimizerConfig momentum = sgd(0.05, 0.9);
   momentum.schedule = "cosine";
   momentum.steps = 20;
-  OptimizerConfig adam;
-  adam.kind = "adam";
-  adam.rate = 1e-3;
+  OptimizerConfig adam{.kind = "adam", .rate = 1e-3};
   OptimizerConfig adamw = adam;
   adamw.kind = "adamw";
   adamw.warmup_steps = 10;
-  OptimizerConfig adagrad = sgd(0.02);
-  adagrad.kind = "adagrad";
+  OptimizerConfig adagrad{.kind = "adagrad", .rate = 0.02};
   for (const OptimizerConfig& optimizer : {momentum, adagrad, adam, adamw}) {
     const LearnerParts parts = mlp_parts(optimizer);
     auto straight = make(parts);
@@ -192,9 +182,7 @@ TEST(TorchLearner, SaveAndLoadMidRunGoesOnBitForBit) {
     take(*straight, Gradient{});
     const Buffer bytes = save(*straight);
     auto resumed = make(parts);
-    Archive ar(bytes);
-    resumed->state(ar);
-    ASSERT_TRUE(ar.finish());
+    load(*resumed, bytes);
     EXPECT_EQ(save(*resumed), bytes);
     for (Learner* learner : {straight.get(), resumed.get()}) {
       take(*learner, ApplyGradient{});
@@ -205,8 +193,7 @@ TEST(TorchLearner, SaveAndLoadMidRunGoesOnBitForBit) {
 }
 
 TEST(TorchLearner, ATornCheckpointIsAnErrorAndLeavesAWorkingLearner) {
-  OptimizerConfig adam;
-  adam.kind = "adam";
+  OptimizerConfig adam{.kind = "adam"};
   auto learner = make(mlp_parts(adam));
   take(*learner, LocalStep{});
   const Buffer whole = save(*learner);
@@ -312,9 +299,7 @@ TEST(TorchLearner, StatisticsThatStayAtHomeAreSaved) {
   auto straight = make(parts), resumed = make(parts);
   for (int i = 0; i < 3; ++i) take(*straight, LocalStep{});
   const Buffer bytes = save(*straight);
-  Archive ar(bytes);
-  resumed->state(ar);
-  ASSERT_TRUE(ar.finish());
+  load(*resumed, bytes);
   EXPECT_EQ(keeper(resumed.get())->kept_values(), keeper(straight.get())->kept_values());
   EXPECT_EQ(save(*resumed), bytes);
 }
@@ -464,9 +449,7 @@ TEST(TorchLearner, ABackwardPassInPartsIsTheWhole) {
     const StepResult top =
         take(*learner, BackwardPart{.first = 2, .end = entries, .begins = true, .layers = {2}});
     const Buffer saved = save(*learner);
-    Archive bytes(saved);
-    loaded->state(bytes);
-    ASSERT_TRUE(bytes.finish());
+    load(*loaded, saved);
     const StepResult low = take(*loaded, BackwardPart{.first = 0, .end = 2, .layers = {0}});
     const StepResult own = take(*learner, BackwardPart{.first = 0, .end = 2, .layers = {0}});
     EXPECT_EQ(top.loss, whole.loss);
@@ -496,9 +479,7 @@ TEST(TorchLearner, AStepInPartsIsTheWhole) {
     const auto reload = [&] {
       const Buffer saved = save(*learner);
       learner = make(parts);
-      Archive bytes(saved);
-      learner->state(bytes);
-      ASSERT_TRUE(bytes.finish());
+      load(*learner, saved);
     };
     for (int batch = 0; batch < 3; ++batch) {
       const StepResult whole = take(*plain, Gradient{});
@@ -557,9 +538,9 @@ TEST(TorchLearner, HandsOverTheOptimisersOfItsParts) {
 }
 
 LearnerParts rating_parts(OptimizerConfig optimizer) {
-  const Ratings made = make_ratings({.users = 20, .items = 30, .samples = 200, .test_samples = 50});
-  LearnerParts parts = parts_for(std::make_shared<const DataSet>(made.train),
-                                 "matrix_factorisation", std::move(optimizer));
+  const auto made =
+      load_data({.kind = "ratings", .samples = 200, .test_samples = 50, .users = 20, .items = 30});
+  LearnerParts parts = parts_for(made->train, "matrix_factorisation", std::move(optimizer));
   parts.model.factors = 4;
   parts.batch = 8;
   return parts;
@@ -610,9 +591,7 @@ TEST(TorchLearner, FitsRatings) {
 
 // Momentum and moments go out and come in as they stand.
 TEST(TorchLearner, ItsOptimizersVectorsMayBeReadAndSet) {
-  OptimizerConfig adam;
-  adam.kind = "adam";
-  adam.rate = 0.01;
+  OptimizerConfig adam{.kind = "adam", .rate = 0.01};
   for (const OptimizerConfig& optimizer : {sgd(0.05, 0.9), adam}) {
     const auto one = make(mlp_parts(optimizer)), other = make(mlp_parts(optimizer));
     EXPECT_TRUE(take(*one, OptimizerState{}).outputs.empty()) << "none yet";

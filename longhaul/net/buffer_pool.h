@@ -4,8 +4,10 @@
 //
 // Threads: take() on one; buffers may be released on any thread, also after the pool is destroyed.
 // Memory: at most `most` unused buffers, none larger than any requested before.
+#include <algorithm>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "longhaul/base/bytes.h"
@@ -18,13 +20,40 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     return std::shared_ptr<BufferPool>(new BufferPool(most));
   }
   // A buffer of that size; its contents are undefined.
-  Buffer take(std::size_t size);
+  // Memory of more than twice the size is not used: whoever keeps a small message, and counts its
+  // bytes, must not keep a large one's memory with it.
+  Buffer take(std::size_t size) {
+    Buffer buffer;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto fit = std::find_if(idle_.begin(), idle_.end(), [size](const Buffer& idle) {
+        return size <= idle.capacity() && idle.capacity() / 2 <= size;
+      });
+      if (fit != idle_.end()) {
+        buffer = std::move(*fit);
+        idle_.erase(fit);
+      }
+    }
+    buffer.resize(size);
+    return buffer;
+  }
+
   // As longhaul::share(); the last owner returns the memory to the pool.
-  Bytes share(Buffer);
+  Bytes share(Buffer buffer) {
+    auto owned = std::make_unique<Buffer>(std::move(buffer));
+    return {owned.release(), [home = weak_from_this()](const Buffer* used) {
+              const std::unique_ptr<Buffer> buffer(const_cast<Buffer*>(used));  // it was made so
+              if (const auto pool = home.lock()) pool->put(std::move(*buffer));
+            }};
+  }
 
  private:
   explicit BufferPool(std::size_t most) : most_(most) {}
-  void put(Buffer&&);
+  void put(Buffer&& buffer) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(buffer));
+    if (idle_.size() > most_) idle_.erase(idle_.begin());  // the oldest: sizes may have changed
+  }
 
   const std::size_t most_;
   std::mutex mutex_;

@@ -47,47 +47,81 @@ struct DatagramEnd final : Datagrams::Events {
   bool is_heard = true;  // over the connection
 };
 
-// Two nodes over the loopback that are connected with each other.
+// Of a connection between rank 1 and rank 0, which has dialled.
+Buffer secret_of_pair(int seed) {
+  Buffer secret(secure::DatagramKeys::kSecret);
+  for (std::size_t i = 0; i < secret.size(); ++i) secret[i] = std::byte(seed + int(i) * 5);
+  return secret;
+}
+std::unique_ptr<secure::DatagramKeys> keys_of(bool has_dialled, int seed = 1) {
+  return std::make_unique<secure::DatagramKeys>(secret_of_pair(seed), has_dialled);
+}
+
+// Until it holds, or the time is over.
+bool run_until(
+    Loop& loop, Time within, const std::function<void()>& tick,
+    const std::function<bool()>& holds = [] { return false; }) {
+  const Time end = loop.now() + within;
+  while (loop.now() < end && !holds()) {
+    tick();
+    (void)loop.run_until(loop.now() + 2ms, holds);
+  }
+  return holds();
+}
+
+// Two nodes over the loopback that are connected with each other; sealed: with keys of that.
 struct TwoNodes {
-  TwoNodes() : a(loop, 0), b(loop, 1) {
+  explicit TwoNodes(bool is_sealed = false) : a(loop, 0, is_sealed), b(loop, 1, is_sealed) {
+    if (is_sealed) renew(1);
+    if (is_sealed) return;
     a.datagrams.meet(1, "127.0.0.1", port_of(b), 7);
     b.datagrams.meet(0, "127.0.0.1", port_of(a), 7);
   }
   static std::uint16_t port_of(const DatagramEnd& one) { return one.datagrams.port(); }
+  void renew(int seed) {
+    a.datagrams.meet(1, "127.0.0.1", port_of(b), keys_of(true, seed), 1);
+    b.datagrams.meet(0, "127.0.0.1", port_of(a), keys_of(false, seed), 2);
+  }
   void tick() {
     a.datagrams.tick();
     b.datagrams.tick();
   }
-  // Ticks until it holds.
   bool until(const std::function<bool()>& holds) {
-    const Time end = loop.now() + kWithin;
-    while (loop.now() < end) {
-      tick();
-      if (loop.run_until(loop.now() + 2ms, holds)) return true;
-    }
-    return false;
+    return run_until(
+        loop, kWithin, [this] { tick(); }, holds);
+  }
+  bool takes(const Message& message = message_of(1)) const {
+    return a.datagrams.takes(1, message, kBestEffort);
   }
   bool meet() {
-    return until([&] {
-      return a.datagrams.takes(1, message_of(1), kBestEffort) &&
-             b.datagrams.takes(0, message_of(1), kBestEffort);
-    });
+    return until([&] { return takes() && b.datagrams.takes(0, message_of(1), kBestEffort); });
   }
+  void send(std::uint16_t kind) { a.datagrams.send(1, message_of(kind), kBestEffort); }
   Loop loop;
   DatagramEnd a, b;
 };
 
+// A datagram as node 0 would seal it.
+Buffer sealed(std::uint64_t number, std::uint16_t kind, int seed = 1) {
+  Frame frame = message_frame(message_of(kind), kBestEffort);
+  frame.header.number = number;
+  const HeaderBytes header = seal(frame);
+  const std::span<const std::byte> parts[] = {header, frame.head.view(), frame.body.view()};
+  const auto keys = keys_of(true, seed);
+  const auto bytes = keys->seal(number, parts);
+  return {bytes.begin(), bytes.end()};
+}
+
 TEST(Datagrams, MessagesGoByUdpOnceThePeerHasAnswered) {
   TwoNodes pair;
-  EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1), kBestEffort));
+  EXPECT_FALSE(pair.takes());
   ASSERT_TRUE(pair.meet());
   EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1), Service{}));
   EXPECT_FALSE(pair.a.datagrams.takes(1, message_of(1, DatagramPath::kLongest), kBestEffort));
   EXPECT_TRUE(
       pair.a.datagrams.takes(1, message_of(1, Datagrams::kLargest - kFrameHeader), kBestEffort));
   EXPECT_FALSE(pair.a.datagrams.takes(5, message_of(1), kBestEffort));
-  for (std::uint16_t kind = 1; kind <= 5; ++kind)
-    pair.a.datagrams.send(1, message_of(kind), kBestEffort);
+  for (std::uint16_t kind = 1; kind <= 5; ++kind) pair.send(kind);
   EXPECT_EQ(pair.a.sent, 0u);  // not within send()
   ASSERT_TRUE(pair.until([&] { return pair.b.got.size() == 5; }));
   EXPECT_EQ(pair.a.sent, 5u);
@@ -112,10 +146,10 @@ TEST(Datagrams, NothingComesFromBehindACheckpoint) {
   ASSERT_TRUE(pair.meet());
   pair.a.datagrams.set_checkpoint(3);
   pair.b.datagrams.set_checkpoint(2);
-  pair.a.datagrams.send(1, message_of(1), kBestEffort);
+  pair.send(1);
   ASSERT_TRUE(pair.until([&] { return pair.b.datagrams.figures().dropped == 1; }));
   pair.b.datagrams.set_checkpoint(3);
-  pair.a.datagrams.send(1, message_of(2), kBestEffort);
+  pair.send(2);
   ASSERT_TRUE(pair.until([&] { return pair.b.got.size() == 1; }));
   EXPECT_EQ(pair.b.got[0].second, 2);
 }
@@ -139,64 +173,23 @@ TEST(Datagrams, AnyOtherBytesAreDropped) {
   EXPECT_TRUE(pair.a.got.empty());
 }
 
-Buffer secret_of_pair(int seed) {
-  Buffer secret(secure::DatagramKeys::kSecret);
-  for (std::size_t i = 0; i < secret.size(); ++i) secret[i] = std::byte(seed + int(i) * 5);
-  return secret;
-}
-
-// Two nodes with keys of one connection; `seen` has what the first has sealed.
-struct SealedNodes {
-  SealedNodes() : a(loop, 0, true), b(loop, 1, true) { renew(1); }
-  void renew(int seed) {
-    using secure::DatagramKeys;
-    const auto keys = [&](bool dialled) {
-      return std::make_unique<DatagramKeys>(secret_of_pair(seed), dialled);
-    };
-    a.datagrams.meet(1, "127.0.0.1", b.datagrams.port(), keys(true), 1);
-    b.datagrams.meet(0, "127.0.0.1", a.datagrams.port(), keys(false), 2);
-  }
-  bool until(const std::function<bool()>& holds) {
-    const Time end = loop.now() + kWithin;
-    while (loop.now() < end) {
-      a.datagrams.tick();
-      b.datagrams.tick();
-      if (loop.run_until(loop.now() + 2ms, holds)) return true;
-    }
-    return false;
-  }
-  // A datagram as node 0 would seal it.
-  Buffer sealed(std::uint64_t number, std::uint16_t kind, int seed = 1) const {
-    secure::DatagramKeys keys(secret_of_pair(seed), true);
-    Frame frame = message_frame(message_of(kind), kBestEffort);
-    frame.header.number = number;
-    const HeaderBytes header = seal(frame);
-    const std::span<const std::byte> parts[] = {header, frame.head.view(), frame.body.view()};
-    const auto bytes = keys.seal(number, parts);
-    return {bytes.begin(), bytes.end()};
-  }
-  Loop loop;
-  DatagramEnd a, b;
-};
-
 TEST(Datagrams, SealedOnesGoUnderTheKeysOfTheirConnection) {
-  SealedNodes nodes;
+  TwoNodes nodes(true);
   for (int seed = 1; seed < 4; ++seed) {
     nodes.renew(seed);
     nodes.b.got.clear();
-    ASSERT_TRUE(
-        nodes.until([&] { return nodes.a.datagrams.takes(1, message_of(1), kBestEffort); }));
+    ASSERT_TRUE(nodes.until([&] { return nodes.takes(); }));
     const auto largest = message_of(7, Datagrams::kLargest - kFrameHeader);
-    ASSERT_TRUE(nodes.a.datagrams.takes(1, largest, kBestEffort));
+    ASSERT_TRUE(nodes.takes(largest));
     nodes.a.datagrams.send(1, largest, kBestEffort);
     ASSERT_TRUE(nodes.until([&] { return !nodes.b.got.empty(); }));
   }
 }
 
 TEST(Datagrams, AReplayedOrChangedOneIsDropped) {
-  SealedNodes nodes;
+  TwoNodes nodes(true);
   Datagrams& b = nodes.b.datagrams;
-  const Buffer first = nodes.sealed(1000, 5);
+  const Buffer first = sealed(1000, 5);
   for (std::size_t bit = 0; bit < 8 * first.size(); bit += 3) {
     Buffer changed = first;
     changed[bit / 8] ^= std::byte(1 << bit % 8);
@@ -209,19 +202,19 @@ TEST(Datagrams, AReplayedOrChangedOneIsDropped) {
   for (int i = 0; i < 100; ++i) b.on_bytes(first);
   EXPECT_EQ(nodes.b.got.size(), 1u);
   EXPECT_EQ(b.figures().dropped, dropped + 100);
-  b.on_bytes(nodes.sealed(999, 6));
+  b.on_bytes(sealed(999, 6));
   EXPECT_EQ(nodes.b.got.size(), 2u) << "out of order";
 }
 
 // The last keys open what was under way when a connection broke, those before them nothing.
 TEST(Datagrams, OldKeysOpenNothing) {
-  SealedNodes nodes;
+  TwoNodes nodes(true);
   Datagrams& b = nodes.b.datagrams;
   nodes.renew(2);
-  b.on_bytes(nodes.sealed(1000, 5, 1));
+  b.on_bytes(sealed(1000, 5, 1));
   EXPECT_EQ(nodes.b.got.size(), 1u);
   nodes.renew(3);
-  b.on_bytes(nodes.sealed(1001, 5, 1));
+  b.on_bytes(sealed(1001, 5, 1));
   EXPECT_EQ(nodes.b.got.size(), 1u);
   // A plain one, as a node without keys takes it.
   Frame frame = message_frame(message_of(5), kBestEffort);
@@ -236,7 +229,7 @@ TEST(Datagrams, OldKeysOpenNothing) {
 // Each field of what lies under the seal, and of the prefix before it: whoever knows the keys may
 // say anything there, others nothing.
 TEST(Datagrams, AFieldThatIsWrongUnderTheSealIsDropped) {
-  SealedNodes nodes;
+  TwoNodes nodes(true);
   Datagrams& b = nodes.b.datagrams;
   secure::DatagramKeys keys(secret_of_pair(1), true);
   Frame frame = message_frame(message_of(5), kBestEffort);
@@ -263,11 +256,11 @@ TEST(Datagrams, AFieldThatIsWrongUnderTheSealIsDropped) {
 
 // A sender goes on to new keys, over and over, and nothing is lost by it.
 TEST(Datagrams, KeysAreReplacedWhileMessagesFlow) {
-  SealedNodes nodes;
+  TwoNodes nodes(true);
   nodes.a.datagrams.set_key_life(10, 1h);
-  ASSERT_TRUE(nodes.until([&] { return nodes.a.datagrams.takes(1, message_of(1), kBestEffort); }));
+  ASSERT_TRUE(nodes.until([&] { return nodes.takes(); }));
   for (std::uint16_t kind = 1; kind <= 200; ++kind) {
-    nodes.a.datagrams.send(1, message_of(kind), kBestEffort);
+    nodes.send(kind);
     ASSERT_TRUE(nodes.until([&] { return nodes.b.got.size() == kind; }));
   }
   EXPECT_GT(nodes.a.datagrams.figures().key_updates, 5u);
@@ -275,59 +268,48 @@ TEST(Datagrams, KeysAreReplacedWhileMessagesFlow) {
 }
 
 TEST(Datagrams, KeysDoNotLastForEver) {
-  SealedNodes nodes;
+  TwoNodes nodes(true);
   nodes.a.datagrams.set_key_life(1u << 30, 1ms);
-  ASSERT_TRUE(nodes.until([&] { return nodes.a.datagrams.takes(1, message_of(1), kBestEffort); }));
+  ASSERT_TRUE(nodes.until([&] { return nodes.takes(); }));
   ASSERT_TRUE(nodes.until([&] {
-    nodes.a.datagrams.send(1, message_of(1), kBestEffort);
+    nodes.send(1);
     return nodes.a.datagrams.figures().key_updates > 1;
   }));
 }
 
 // The loopback takes long datagrams: so do messages, once probes have found that.
 TEST(Datagrams, LongerMessagesGoWhereThePathTakesThem) {
-  SealedNodes nodes;
+  TwoNodes nodes(true);
   const auto longer = message_of(7, 4000);
-  EXPECT_FALSE(nodes.a.datagrams.takes(1, longer, kBestEffort));
-  ASSERT_TRUE(nodes.until([&] { return nodes.a.datagrams.takes(1, longer, kBestEffort); }));
+  EXPECT_FALSE(nodes.takes(longer));
+  ASSERT_TRUE(nodes.until([&] { return nodes.takes(longer); }));
   nodes.a.datagrams.send(1, longer, kBestEffort);
   ASSERT_TRUE(nodes.until([&] { return !nodes.b.got.empty(); }));
 }
 
 // A router between shows another address for what comes from behind it.
 TEST(Datagrams, APeerIsAnsweredWhereItsDatagramsComeFrom) {
-  Loop loop;
-  DatagramEnd a(loop, 0, true), b(loop, 1, true);
-  const auto keys = [&](bool dialled) {
-    return std::make_unique<secure::DatagramKeys>(secret_of_pair(1), dialled);
-  };
-  a.datagrams.meet(1, "127.0.0.1", b.datagrams.port(), keys(true), 1);
-  b.datagrams.meet(0, "127.0.0.1", 9, keys(false), 2);  // nobody listens there
-  const Time end = loop.now() + kWithin;
-  const auto met = [&] {
-    return a.datagrams.takes(1, message_of(1), kBestEffort) &&
-           b.datagrams.takes(0, message_of(1), kBestEffort);
-  };
-  while (loop.now() < end && !met()) {
-    a.datagrams.tick();
-    b.datagrams.tick();
-    (void)loop.run_until(loop.now() + 2ms, met);
-  }
-  EXPECT_TRUE(met());
+  TwoNodes nodes(true);
+  nodes.b.datagrams.meet(0, "127.0.0.1", 9, keys_of(false), 2);  // nobody listens there
+  EXPECT_TRUE(nodes.meet());
 }
 
-// Where nobody answers the messages come back, to go over the connection, and it is said once.
-void told_once_where_udp_does_not_reach() {
-  Loop loop;
-  DatagramEnd a(loop, 0);
-  a.datagrams.meet(1, "127.0.0.1", 9, 7);
-  const Time end = loop.now() + Datagrams::kPatience + 500ms;
-  while (loop.now() < end) {
-    a.datagrams.tick();
-    (void)loop.run_until(loop.now() + 50ms, [] { return false; });
+// A node whose peer is where nobody listens.
+struct UnheardNode {
+  UnheardNode() { a.datagrams.meet(1, "127.0.0.1", 9, 7); }
+  void wait(Time within, bool has_begun = true) {
+    (void)run_until(loop, within, [&] { a.datagrams.tick(has_begun); });
   }
-  EXPECT_EQ(a.blocked, std::vector<Rank>{1});
-  EXPECT_FALSE(a.datagrams.takes(1, message_of(1), kBestEffort));
+  Loop loop;
+  DatagramEnd a{loop, 0};
+};
+
+// The messages come back, to go over the connection, and it is said once.
+void told_once_where_udp_does_not_reach() {
+  UnheardNode node;
+  node.wait(Datagrams::kPatience + 500ms);
+  EXPECT_EQ(node.a.blocked, std::vector<Rank>{1});
+  EXPECT_FALSE(node.a.datagrams.takes(1, message_of(1), kBestEffort));
 }
 
 // A network that lets nothing of lower effort through while it has other traffic: it passes on what
@@ -395,59 +377,45 @@ void waiting_behind_other_traffic_is_not_blocked() {
   TwoNodes pair;
   Starving between(TwoNodes::port_of(pair.b));
   pair.a.datagrams.meet(1, "127.0.0.1", between.port, 7);
-  const auto until = [&](Time end, const std::function<bool()>& holds) {
-    while (pair.loop.now() < end && !holds()) {
+  const auto until = [&](Time within, const std::function<bool()>& holds) {
+    const auto tick = [&] {
       pair.tick();
-      (void)pair.loop.run_until(pair.loop.now() + 2ms, [] { return false; });
       between.pass_on();
-    }
-    return holds();
+    };
+    return run_until(pair.loop, within, tick, holds);
   };
-  ASSERT_TRUE(until(pair.loop.now() + kWithin,
-                    [&] { return pair.a.datagrams.takes(1, message_of(1), kBestEffort); }));
-  for (std::uint16_t kind = 1; kind <= 5; ++kind)
-    pair.a.datagrams.send(1, message_of(kind), kBestEffort);
-  (void)until(pair.loop.now() + Datagrams::kPatience + 500ms, [] { return false; });
+  ASSERT_TRUE(until(kWithin, [&] { return pair.takes(); }));
+  for (std::uint16_t kind = 1; kind <= 5; ++kind) pair.send(kind);
+  (void)until(Datagrams::kPatience + 500ms, [] { return false; });
   EXPECT_EQ(between.kept.size(), 5u);
   EXPECT_TRUE(pair.a.blocked.empty());
-  EXPECT_TRUE(pair.a.datagrams.takes(1, message_of(1), kBestEffort));
+  EXPECT_TRUE(pair.takes());
   for (const Buffer& datagram : between.kept) between.send(datagram);
-  EXPECT_TRUE(until(pair.loop.now() + kWithin, [&] { return pair.b.got.size() == 5; }));
+  EXPECT_TRUE(until(kWithin, [&] { return pair.b.got.size() == 5; }));
 }
 
 // A peer that is silent on its connection, too, says nothing of UDP; once it is heard there, it
 // does.
 void silent_everywhere_is_not_told() {
-  Loop loop;
-  DatagramEnd a(loop, 0);
-  a.datagrams.meet(1, "127.0.0.1", 9, 7);
-  a.is_heard = false;
-  const auto ticks = [&](Time within) {
-    const Time end = loop.now() + within;
-    while (loop.now() < end) {
-      a.datagrams.tick();
-      (void)loop.run_until(loop.now() + 50ms, [] { return false; });
-    }
-  };
-  ticks(Datagrams::kPatience + 500ms);
-  EXPECT_TRUE(a.blocked.empty());
-  a.is_heard = true;
-  ticks(500ms);
-  EXPECT_TRUE(a.blocked.empty()) << "datagrams have their time first";
-  ticks(Datagrams::kPatience);
-  EXPECT_EQ(a.blocked, std::vector<Rank>{1});
+  UnheardNode node;
+  node.a.is_heard = false;
+  node.wait(Datagrams::kPatience + 500ms);
+  EXPECT_TRUE(node.a.blocked.empty());
+  node.a.is_heard = true;
+  node.wait(500ms);
+  EXPECT_TRUE(node.a.blocked.empty()) << "datagrams have their time first";
+  node.wait(Datagrams::kPatience);
+  EXPECT_EQ(node.a.blocked, std::vector<Rank>{1});
 }
 
 // A process that was stopped, and continues.
 void standing_still_is_not_blocked() {
-  Loop loop;
-  DatagramEnd a(loop, 0);
-  a.datagrams.meet(1, "127.0.0.1", 9, 7);
-  a.datagrams.tick();
-  (void)loop.run_until(loop.now() + Datagrams::kPatience + 100ms, [] { return false; });
-  a.datagrams.excuse();
-  a.datagrams.tick();
-  EXPECT_TRUE(a.blocked.empty());
+  UnheardNode node;
+  node.a.datagrams.tick();
+  (void)run_until(node.loop, Datagrams::kPatience + 100ms, [] {});
+  node.a.datagrams.excuse();
+  node.a.datagrams.tick();
+  EXPECT_TRUE(node.a.blocked.empty());
 }
 
 // Sites that have met wait for others, as long as it takes, before any datagram goes.
@@ -464,32 +432,21 @@ void waiting_for_the_run_is_not_blocked() {
 void waiting_for_the_run_is_heard() {
   Loop loop;
   DatagramEnd shown(loop, 0, true), hidden(loop, 1, true);
-  const auto keys = [&](bool dialled) {
-    return std::make_unique<secure::DatagramKeys>(secret_of_pair(1), dialled);
-  };
-  shown.datagrams.meet(1, "127.0.0.1", 9, keys(false), 1);  // nobody listens there
-  hidden.datagrams.meet(0, "127.0.0.1", shown.datagrams.port(), keys(true), 2);
-  const Time end = loop.now() + Datagrams::kPatience + 500ms;
-  while (loop.now() < end) {
+  shown.datagrams.meet(1, "127.0.0.1", 9, keys_of(false), 1);  // nobody listens there
+  hidden.datagrams.meet(0, "127.0.0.1", shown.datagrams.port(), keys_of(true), 2);
+  (void)run_until(loop, Datagrams::kPatience + 500ms, [&] {
     shown.datagrams.tick();
     hidden.datagrams.tick(false);
-    (void)loop.run_until(loop.now() + 50ms, [] { return false; });
-  }
+  });
   EXPECT_TRUE(shown.datagrams.takes(1, message_of(1), kBestEffort));
   EXPECT_TRUE(shown.blocked.empty());
 }
 
 // Whose run has not begun gives nobody up.
 void waiting_for_the_run_is_patient() {
-  Loop loop;
-  DatagramEnd a(loop, 0);
-  a.datagrams.meet(1, "127.0.0.1", 9, 7);
-  const Time end = loop.now() + Datagrams::kPatience + 500ms;
-  while (loop.now() < end) {
-    a.datagrams.tick(false);
-    (void)loop.run_until(loop.now() + 50ms, [] { return false; });
-  }
-  EXPECT_TRUE(a.blocked.empty());
+  UnheardNode node;
+  node.wait(Datagrams::kPatience + 500ms, /*has_begun=*/false);
+  EXPECT_TRUE(node.a.blocked.empty());
 }
 
 // Each takes kPatience and more: all at the same time.
@@ -505,7 +462,7 @@ TEST(Datagrams, PatienceIsForWhoMayBeThere) {
 TEST(Datagrams, WhatIsQueuedIsPartOfACheckpoint) {
   TwoNodes pair;
   ASSERT_TRUE(pair.meet());
-  pair.a.datagrams.send(1, message_of(4), kBestEffort);
+  pair.send(4);
   Archive saved;
   pair.a.datagrams.state(saved);
   ASSERT_TRUE(pair.until([&] { return pair.b.got.size() == 1; }));

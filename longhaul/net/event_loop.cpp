@@ -1,18 +1,65 @@
 #include "longhaul/net/event_loop.h"
 
+#include <algorithm>
+#include <string>
+
 #include <fmt/format.h>
 
 #include "longhaul/base/printable.h"
 #include "longhaul/core/kept_values.h"
-#include "longhaul/net/loop_messages.h"
+#include "longhaul/core/message.h"
+#include "longhaul/core/score_sum.h"
 
 namespace longhaul::net {
 
 using namespace std::chrono_literals;
 
+// What the loops of a run tell each other beside it, so that all sites can say the same: scores,
+// warnings, and why one leaves. They travel as messages of a machine that no node has.
+inline const Path kLoop = Path().child(14);
+
+// A report is scored: ScoreSum::Total.
+struct Contributed {  // to the senior worker: the norm of what the sender contributes
+  LONGHAUL_MESSAGE(3, "contributed");
+  Round round = 0;
+  double norm = 0;
+  LONGHAUL_FIELDS(round, norm)
+};
+struct Warns {  // to all
+  LONGHAUL_MESSAGE(4, "warns");
+  static constexpr std::size_t kMostText = 1000;
+  std::string text;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(text, .max = double(kMostText));
+  }
+};
+struct Leaves {  // to all: the last words of a node that has failed
+  LONGHAUL_MESSAGE(5, "leaves");
+  bool diverged = false;    // so that the run ends
+  bool state_lost = false;  // nobody in its view has the state: all resume
+  Epoch epoch = 0;          // of that view
+  std::string why;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    LONGHAUL_FIELD(diverged);
+    LONGHAUL_FIELD(state_lost);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(why, .max = double(Warns::kMostText));
+  }
+};
+struct Ends {  // to all: the digest of the model that a node of a finished run ends with
+  LONGHAUL_MESSAGE(6, "ends");
+  std::uint64_t model = 0;
+  LONGHAUL_FIELDS(model)
+};
+using LoopMessages = MessageList<ScoreSum::Total, Contributed, Warns, Leaves, Ends>;
+
 namespace {
-constexpr Time kTick = 50ms;
-constexpr Time kLastWords = 1s;
+
+constexpr Time kTick = 50ms, kLastWords = 1s, kLinger = 200ms, kSaveAgain = 2s;
+constexpr std::size_t kMostHeld = 64;  // messages of a kind to a peer, while a disk hangs
+
 }  // namespace
 
 EventLoop::EventLoop(EventLoopConfig config, Place place, Learner* learner, Scorer scorer,
@@ -473,6 +520,184 @@ void EventLoop::fail(Rank, const Error& error) {
 void EventLoop::lose_state(const Error& error) {
   failure_ = error;
   must_resume_ = own_checkpoints_.saved > 0 && node_->strategy().lets_return();
+}
+
+// Checkpoints of a node over sockets: when they are taken, and what is in them. See link.h for why
+// those of all nodes fit together.
+
+void EventLoop::checkpoint_if_due() {
+  if (!running() || stopping_) return;
+  note_request();
+  if (!checkpoints_.save || at_end()) return;
+  // A node that has rejoined does not know the round of the newest one; the others do.
+  const bool counts = checkpoints_.every > 0 && !place_.comes_back();
+  const Round rounds = node_->strategy().rounds_done();
+  const bool due = counts && rounds >= rounds_at_checkpoint_ + checkpoints_.every;
+  // The one before must be on every disk: so all have at least one in common at any time.
+  if ((due || checkpoint_asked_) && saved_by_all())
+    (void)take_checkpoint(own_checkpoints_.taken + 1);
+}
+
+// A checkpoint that other nodes ask for is an answer, too.
+void EventLoop::note_request() {
+  checkpoint_asked_ |= observer_.checkpoint && observer_.checkpoint();
+  if (!checkpoint_asked_ || (checkpoints_.save && !at_end())) return;
+  checkpoint_asked_ = false;
+  on_note(checkpoints_.save ? "no checkpoint, as is asked: the run is at its end"
+                            : "no checkpoint, as is asked: this run has no folder");
+}
+
+bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
+  // A node that is at its end, or that keeps none, does not stand in the others' way.
+  if (!running() || !checkpoints_.save) return true;
+  return take_checkpoint(number);
+}
+
+// Nothing that the learner is at work on can be written down: then stepped() does it.
+bool EventLoop::take_checkpoint(std::uint64_t number) {
+  if (number <= own_checkpoints_.taken) return true;
+  wanted_checkpoint_ = number;
+  if (stepping_) return false;
+  note_request();
+  own_checkpoints_.taken = number;
+  if (std::exchange(checkpoint_asked_, false)) asked_checkpoint_ = number;
+  rounds_at_checkpoint_ = node_->strategy().rounds_done();
+  if (at_end()) {  // the others go on without one of this node, and resume from the one before
+    peers_.announce(own_checkpoints_);
+    return true;
+  }
+  Archive ar;
+  state(ar);
+  write_checkpoint(number, std::make_shared<const std::function<Status()>>(
+                               checkpoints_.save(number, ar.take())));
+  peers_.announce(own_checkpoints_);
+  return true;
+}
+
+void EventLoop::write_checkpoint(std::uint64_t number, Write write) {
+  ++writes_;
+  scoring_->submit([this, number, write] {
+    const Status written = (*write)();
+    loop_.post([=, this] { checkpoint_written(number, write, written); });
+  });
+}
+
+// Nobody takes the next one before this is on disk, so that all go on having one in common.
+void EventLoop::checkpoint_written(std::uint64_t number, Write write, const Status& written) {
+  --writes_;
+  if (written) {
+    if (save_again_ || number == asked_checkpoint_)
+      on_note(fmt::format("checkpoint {} is written", number));
+    save_again_.reset();
+    own_checkpoints_.saved = std::max(own_checkpoints_.saved, number);  // a later one may be there
+    peers_.announce(own_checkpoints_);
+  } else if (!over()) {
+    if (!save_again_)
+      observer_.on_note(fmt::format(
+          "checkpoint {}: {}; the run goes on, and no site takes the next one before this is "
+          "written; tried again each {:g} s: make room",
+          number, written.error().what, seconds(kSaveAgain)));
+    save_again_ =
+        loop_.at(loop_.now() + kSaveAgain, [=, this] { write_checkpoint(number, write); });
+  }
+}
+
+// All are asked at about the same time, so the last checkpoint is soon on every disk; if one goes
+// on, or is gone, this node waits no longer than it said. Its own disk may take its time: the
+// threads end only after what they write.
+void EventLoop::stop_if_asked() {
+  if (!observer_.stop || over() || !observer_.stop()) return;
+  const auto end = [this] { failure_ = unavailable("stopped by its user"); };
+  if (!running_ || !checkpoints_.save || at_end()) return end();
+  if (!stopping_) {
+    stopping_ = loop_.now() + checkpoints_.stop_within;
+    if (saved_by_all()) (void)take_checkpoint(own_checkpoints_.taken + 1);
+    last_checkpoint_ = wanted_checkpoint_;
+  }
+  const bool is_kept = own_checkpoints_.saved >= last_checkpoint_;
+  if (!is_kept && disk_is_at_work()) {
+    stopping_ = loop_.now() + checkpoints_.stop_within;
+    return;
+  }
+  // The others must hear that it is on this disk, too, before they see this node gone.
+  if (is_kept && peers_.saved_by_all(last_checkpoint_))
+    stopping_ = std::min(*stopping_, loop_.now() + kLinger);
+  if (loop_.now() >= *stopping_) end();
+}
+
+void EventLoop::state(Archive& ar) {
+  ar.expect("node " + std::to_string(place_.self) + " over sockets");
+  // A job may have got sites since, after all others: in that state they are not in the view.
+  std::uint32_t members = place_.size();
+  ar(members);
+  if (members > place_.size()) return ar.fail("holds more nodes than the job has");
+  Time at = now();
+  ar(at, counters_.computing, counters_.wan_bytes, counters_.wan_messages, undelivered_step_);
+  pace_.state(ar);
+  if (ar.loading()) started_ = loop_.now() - at;
+  node_->state(ar);
+  if (learner_) learner_->state(ar);
+  peers_.state(ar, members);
+  std::map<std::pair<std::uint32_t, TimerId>, Time> timers;
+  for (const auto& [key, due] : timers_) timers[key] = due.at;
+  std::vector<std::pair<Round, std::vector<float>>> scorings;
+  scorings.reserve(scorings_.size());
+  for (const auto& [round, model] : scorings_)
+    scorings.emplace_back(round, model ? *model : std::vector<float>{});
+  ar(timers, scorings);
+  if (!ar.loading() || ar.failed()) return;
+  rounds_at_checkpoint_ = node_->strategy().rounds_done();
+  wanted_checkpoint_ = own_checkpoints_.taken;
+  for (const auto& [key, due] : timers) start_timer(key, due);
+  for (auto& [round, model] : scorings)
+    score(round,
+          model.empty() ? nullptr : std::make_shared<const std::vector<float>>(std::move(model)));
+}
+
+// --- votes: kept on disk before a message that depends on them is sent --------------------------
+
+void EventLoop::remember() {
+  const auto votes = std::as_bytes(std::span(votes_->votes));
+  const Status read = node_->remember(now(), share({votes.begin(), votes.end()}));
+  if (!read) on_note("what this site has voted before cannot be read: " + read.error().what);
+}
+
+// Messages wait until the vote is on disk. After a failed write `keep_` leaves no file, and the
+// next process has no vote.
+void EventLoop::keep(Rank, const Buffer& votes) {
+  if (!keep_) return;
+  if (!keeper_) keeper_ = std::make_unique<TaskThread>();
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(votes.data());
+  to_keep_ = KeptVotes{place_.self, peers_.meeting().life(), {bytes, bytes + votes.size()}};
+  if (!std::exchange(keeping_, true)) write_votes();
+}
+
+// Writes the newest votes only: at most one write waits for a disk that hangs.
+void EventLoop::write_votes() {
+  keeper_->submit([this, votes = *std::exchange(to_keep_, std::nullopt)] {
+    const Status written = keep_(votes);
+    loop_.post([this, written] { kept(written); });
+  });
+}
+
+void EventLoop::kept(const Status& written) {
+  if (!written && !std::exchange(cannot_keep_, true))
+    on_note(written.error().what +
+            ": if this site is started again, it has no vote until it is let in");
+  if (to_keep_) return write_votes();
+  keeping_ = false;
+  for (const Send& send : std::exchange(held_, {})) peers_.send(send);
+}
+
+// Drops the oldest of a kind to a peer: membership repeats its proposals, and answers questions
+// about the last 64 epochs only.
+void EventLoop::hold(Send send) {
+  const auto is_alike = [&](const Send& one) {
+    return one.to == send.to && one.message.kind == send.message.kind;
+  };
+  if (std::size_t(std::ranges::count_if(held_, is_alike)) >= kMostHeld)
+    held_.erase(std::ranges::find_if(held_, is_alike));
+  held_.push_back(std::move(send));
 }
 
 }  // namespace longhaul::net

@@ -196,7 +196,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void take(Rank from, const Leaves&);
   void take(Rank from, const Ends&);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
-  // event_loop_state.cpp. Only from the loop itself, not while a link delivers messages: these
+  // Checkpoints. Only from the loop itself, not while a link delivers messages: these
   // count as received already.
   void checkpoint_if_due();
   bool take_checkpoint(std::uint64_t number);

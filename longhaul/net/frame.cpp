@@ -1,10 +1,10 @@
 #include "longhaul/net/frame.h"
 
-#include <fmt/format.h>
-#include <xxhash.h>
-
 #include <bit>
 #include <cstring>
+
+#include <fmt/format.h>
+#include <xxhash.h>
 
 namespace longhaul::net {
 namespace {
@@ -14,31 +14,30 @@ static_assert(std::endian::native == std::endian::little, "frames are little-end
 constexpr std::uint32_t kTlsRecord = 0x010316;
 constexpr std::size_t kChecksumAt = 36;
 
-template <class T>
-void put(HeaderBytes& bytes, std::size_t at, T value) {
-  std::memcpy(&bytes[at], &value, sizeof value);
-}
-
-template <class T>
-T get(std::span<const std::byte, kFrameHeader> bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, &bytes[at], sizeof value);
-  return value;
-}
-
-HeaderBytes encode(const FrameHeader& h) {
+// The fields stand one behind the other, in the order of FrameHeader::state().
+HeaderBytes encode(FrameHeader header) {
   HeaderBytes bytes{};
-  put(bytes, 0, h.head_bytes);
-  put(bytes, 4, h.body_bytes);
-  put(bytes, 8, h.machine);
-  put(bytes, 12, h.kind);
-  put(bytes, 14, h.type);
-  put(bytes, 15, h.service_class);
-  put(bytes, 16, h.epoch);
-  put(bytes, 24, h.number);
-  put(bytes, 32, h.order);
-  put(bytes, kChecksumAt, h.checksum);
+  std::size_t at = 0;
+  const auto put = [&](const auto& field) {
+    std::memcpy(&bytes[at], &field, sizeof field);
+    at += sizeof field;
+  };
+  auto put_all = [&](const auto&... fields) { (put(fields), ...); };
+  header.state(put_all);
+  LH_CHECK(at == bytes.size());
   return bytes;
+}
+
+FrameHeader decode(std::span<const std::byte, kFrameHeader> bytes) {
+  FrameHeader header;
+  std::size_t at = 0;
+  const auto get = [&](auto& field) {
+    std::memcpy(&field, &bytes[at], sizeof field);
+    at += sizeof field;
+  };
+  auto get_all = [&](auto&... fields) { (get(fields), ...); };
+  header.state(get_all);
+  return header;
 }
 
 std::uint32_t checksum(const HeaderBytes& header, std::span<const std::byte> head,
@@ -81,17 +80,7 @@ HeaderBytes seal(Frame& frame) {
 
 Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeader> bytes,
                                   const FrameLimits& limits) {
-  FrameHeader h;
-  h.head_bytes = get<std::uint32_t>(bytes, 0);
-  h.body_bytes = get<std::uint32_t>(bytes, 4);
-  h.machine = get<std::uint32_t>(bytes, 8);
-  h.kind = get<std::uint16_t>(bytes, 12);
-  h.type = get<FrameHeader::Type>(bytes, 14);
-  h.service_class = get<std::uint8_t>(bytes, 15);
-  h.epoch = get<Epoch>(bytes, 16);
-  h.number = get<std::uint64_t>(bytes, 24);
-  h.order = get<std::uint32_t>(bytes, 32);
-  h.checksum = get<std::uint32_t>(bytes, kChecksumAt);
+  const FrameHeader h = decode(bytes);
   if ((h.head_bytes & 0xffffff) == kTlsRecord)
     return malformed("it speaks TLS, and this node was started with --insecure: start all alike");
   if (h.type < FrameHeader::Type::message || h.type > FrameHeader::kLastType)

@@ -5,17 +5,12 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "longhaul/base/printable.h"
+
 namespace longhaul::net {
 namespace {
 
 constexpr std::size_t kMaxKeyText = 256;
-
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (c < ' ' || c > '~') c = '?';
-  return text;
-}
-
 }  // namespace
 
 std::uint32_t digest_of(const JobKey& key) {
@@ -114,7 +109,7 @@ Result<Hello> read_hello(const Frame& frame, const Identity& me) {
   if (const SharedInput* const other = other_input(*hello, me))
     return malformed(fmt::format("site {} has another {} (here: {}); give both sites the same",
                                  member.site, other->part, other->text));
-  hello->leaves = printable(std::move(hello->leaves));
+  hello->leaves = ascii(std::move(hello->leaves));
   return hello;
 }
 
@@ -153,7 +148,7 @@ Refusal parse_refusal(const Frame& frame) {
   auto refusal = from_wire<Refusal>(frame.head.view());
   if (!refusal || refusal->reason.empty()) return {.reason = "refused, without a readable reason"};
   for (std::string* text : {&refusal->reason, &refusal->key, &refusal->value})
-    *text = printable(std::move(*text));
+    *text = ascii(std::move(*text));
   return *std::move(refusal);
 }
 

@@ -163,10 +163,9 @@ Address listening_address(const Address& own) {
 }
 
 Result<std::vector<std::string>> resolve(const std::string& host) {
-  const auto found = look_up(host);
-  if (!found) return found.error();
+  LH_LET(found, look_up(host));
   std::vector<std::string> hosts;
-  for (const Endpoint& one : *found) hosts.push_back(numeric(one));
+  for (const Endpoint& one : found) hosts.push_back(numeric(one));
   return hosts;
 }
 
@@ -194,10 +193,9 @@ Result<std::vector<ListeningSocket>> open_listening_sockets(const Address& addre
 }
 
 Result<ListeningSocket> open_listening_socket(const Address& address) {
-  auto opened = open_listening_sockets(address);
-  if (!opened) return opened.error();
-  LH_CHECK(opened->size() == 1);
-  return opened->front();
+  LH_LET(opened, open_listening_sockets(address));
+  LH_CHECK(opened.size() == 1);
+  return opened.front();
 }
 
 Result<std::vector<Address>> addresses_of_listener(int descriptor) {

@@ -3,9 +3,9 @@
 // here as in EventLoop and SiteSession; connections break only when an end of them does.
 #include "longhaul/net/meeting.h"
 
-#include <gmock/gmock.h>
-
 #include <cstdlib>
+
+#include <gmock/gmock.h>
 
 #include "longhaul/base/archive.h"
 #include "longhaul/base/testing/effort.h"
@@ -24,8 +24,7 @@ constexpr Time kDelay = 10ms, kTick = 50ms, kSilence = 10s, kMeet = 20s, kGrace 
 class Rounds final : public Strategy {
  public:
   struct InRound {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "in_round";
+    LONGHAUL_MESSAGE(1, "in_round");
     Round round = 0;
     bool knows = false;
     LONGHAUL_FIELDS(round, knows)

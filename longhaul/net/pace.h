@@ -6,6 +6,7 @@
 // A step requested in the turn in which the previous one ended begins when that one should have
 // ended. So lateness does not accumulate, and the next step makes up for work that takes no time in
 // the simulator (applying a gradient).
+#include <algorithm>
 #include <functional>
 
 #include "longhaul/base/archive.h"
@@ -26,9 +27,26 @@ class Pace {
   explicit Pace(Duration duration = {}) : duration_(std::move(duration)) {}
 
   // `at_once`: requested in the turn in which the previous step ended.
-  void begin(Time now, const Work&, bool at_once);
+  void begin(Time now, const Work& work, bool at_once) {
+    const std::uint64_t number = number_++;
+    started_ = now;
+    if (!duration_) return;
+    if (at_once) started_ = due_;
+    const Time at = at_once ? ideal_ : now;
+    length_ = duration_(number, at, work);
+    ideal_ = at + length_;
+  }
+
   // The learner has finished; returns the duration to report to the node.
-  Time done(Time now);
+  Time done(Time now) {
+    due_ = duration_ ? std::max(now, ideal_) : now;
+    if (length_ > Time{0}) {
+      ++figures_.steps;
+      figures_.overruns += now > ideal_;
+    }
+    return due_ - started_;
+  }
+
   // When to deliver the finished step to the node.
   Time due() const { return due_; }
   const Figures& figures() const { return figures_; }

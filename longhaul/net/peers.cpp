@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/net/tls.h"
+#include "longhaul/secure/session.h"
 
 namespace longhaul::net {
 
 using namespace std::chrono_literals;
 
 namespace {
+
 constexpr Time kDialWithin = 5s;
 constexpr Time kAtRelay = 3s;  // some round trips, and well within the silence that is allowed
 // Peers of lower ranks dial this node, unless their run goes on without it: then it dials them.
@@ -21,6 +25,17 @@ constexpr Time kProbeAgain = 10s;
 constexpr Time kFresh = 1s;
 constexpr Time kDialledWithin = 1500ms;  // by the peer that should, after a break
 constexpr Time kGoneAfter = 2s;          // of refused connections
+
+constexpr auto kSoonExpired = std::chrono::days(7);
+
+Buffer bytes_of(Frame frame) {
+  const HeaderBytes header = seal(frame);
+  Buffer bytes(header.begin(), header.end());
+  const auto head = frame.head.view();
+  bytes.insert(bytes.end(), head.begin(), head.end());
+  return bytes;
+}
+
 }  // namespace
 
 Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
@@ -466,6 +481,287 @@ void Peers::shut_down(Time within) {
     return settled && relay_.idle();  // others may part through this node
   });
   tell_relayed();
+}
+
+// --- who dials whom, and whom it admits: new processes and incarnations -------------------------
+
+// Who calls whom: see the head of peers.h. Of two that meet at a relay both call there.
+bool Peers::can_dial(Rank peer) const {
+  return relayed(peer) || !dials_out(peer) || place_.member(peer).site == place_.me().site;
+}
+
+bool Peers::is_first_to_dial(Rank peer) const {
+  const bool is_here = place_.member(peer).site == place_.me().site;
+  if (is_here || dials_out(peer) == dials_out(place_.self)) return peer > place_.self;
+  return dials_out(place_.self);
+}
+
+bool Peers::should_dial(Rank peer) const {
+  return relayed(peer) || (can_dial(peer) && (is_first_to_dial(peer) || place_.comes_back()));
+}
+
+Meeting::Contact Peers::contact(Rank peer) const {
+  const Link& link = *links_.at(peer);
+  return {.process = link.process(),
+          .connected = link.connected(),
+          .heard = link.connected() && loop_.now() - link.last_heard() < 3 * config_.heartbeat,
+          .dropped = link.dropped(),
+          .can_be_asked = can_dial(peer) && !relayed(peer)};
+}
+
+std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
+  if (leaving_) {
+    heard_why_.insert(hello.rank);
+    return Refusal{identity_.leaves, identity_.unfit ? RefusalKind::unfit : RefusalKind::failed};
+  }
+  if (!hello.leaves.empty()) {
+    hear_last_word(
+        {hello.unfit ? Error::Kind::invalid_argument : Error::Kind::unavailable, hello.leaves});
+    return Refusal{"this node has heard why it leaves", RefusalKind::later};
+  }
+  auto answer = meeting_.hear(hello, loop_.now());
+  if (hello.running) began_[hello.rank] = loop_.now() - Time(std::int64_t(hello.elapsed_ns));
+  if (answer.refusal) return std::move(answer.refusal);
+  if (!open_ && incoming && should_dial(hello.rank) && !relayed(hello.rank) && !hello.running &&
+      !links_.at(hello.rank)->connected())
+    return Refusal{"this node dials by itself", RefusalKind::later};
+  if (answer.replaces) replace_link(hello.rank);
+  return std::nullopt;
+}
+
+// Its own word counts: whoever has a run without this process lets it wait for nothing.
+void Peers::on_told_to_rejoin(RefusalKind kind, const Error& why) {
+  if (kind == RefusalKind::rejoin) events_.on_left_out(why, /*lost=*/false);
+  if (kind == RefusalKind::lost) events_.on_left_out(why, /*lost=*/true);
+  if (kind == RefusalKind::resume) meeting_.told_to_resume();
+}
+
+void Peers::admit(Rank peer) {
+  if (!meeting_.forget_stranger(peer)) replace_link(peer);
+}
+
+void Peers::admitted() {
+  meeting_.admit();
+  identity_.running = true;
+}
+
+std::unique_ptr<Link> Peers::make_link(Rank peer) {
+  return std::make_unique<Link>(peer, config_.streams, static_cast<Link::Events&>(*this),
+                                place_.comes_back());
+}
+
+void Peers::replace_link(Rank peer) {
+  std::unique_ptr<Link>& link = links_.at(peer);
+  link->drop();
+  datagrams_.forget(peer);
+  const CheckpointProgress mine = link->checkpointed();
+  retired_.push_back(std::exchange(link, make_link(peer)));
+  link->announce(mine);
+  if (open_) link->open(loop_.now());
+  silent_.erase(peer);
+  meeting_.replaced(peer);
+  rejoined_.insert(peer);
+  last_errors_.erase(peer);
+  std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
+  // It is sure to call; if that call is lost, this node does as ever.
+  for (std::uint32_t stream = 0;
+       (is_first_to_dial(peer) || relayed(peer)) && stream < link->streams(); ++stream) {
+    retry_after_[{peer, stream}] = config_.max_retry;
+    dial_later({peer, stream});
+  }
+}
+
+// --- the port where others call: who may begin a handshake, and under which keys ----------------
+
+Result<std::uint16_t> Peers::listen(const std::function<bool()>& failed) {
+  const auto accepted = [this](std::unique_ptr<Stream> s) {
+    start_handshake(std::move(s), std::nullopt);
+  };
+  const Address at = config_.bind.value_or(listening_address(config_.addresses.at(place_.self)));
+  const auto open = [&] {
+    return config_.listening >= 0 ? net::listen_on(loop_, config_.listening, accepted)
+                                  : net::listen(loop_, at, accepted);
+  };
+  const Time end = loop_.now() + config_.connect_timeout;
+  auto listener = open();
+  if (!listener && listener.error().kind == Error::Kind::unavailable)
+    events_.on_note(
+        fmt::format("{}; tries again for {:g} s: the network of this machine may not "
+                    "be up yet",
+                    listener.error().what, seconds(config_.connect_timeout)));
+  // A machine that has just started may get its addresses and names later.
+  while (!listener && listener.error().kind == Error::Kind::unavailable &&
+         !loop_.run_until(std::min(end, loop_.now() + config_.max_retry), failed) &&
+         loop_.now() < end)
+    listener = open();
+  if (!listener) return listener.error();
+  listener_ = *std::move(listener);
+  warn_of_expiry();
+  if (config_.datagrams)
+    if (const Status opened = datagrams_.open(listener_->addresses(), config_.dscp); !opened)
+      events_.on_note(opened.error().what + "; best-effort messages go over the connections");
+  return listener_->port();
+}
+
+void Peers::start_handshake(std::unique_ptr<Stream> stream,
+                            std::optional<Handshake::Dialled> dialled) {
+  Caller caller{host_of(stream->peer()), false, true, loop_.now()};
+  caller.is_member = is_host_of_member(caller.host);
+  if (!dialled && !make_room_for(caller)) return turn_away(std::move(stream));
+  if (!config_.congestion.empty())
+    if (const Status set = stream->set_congestion(config_.congestion); !set)
+      if (!std::exchange(warned_congestion_, true)) events_.on_note(set.error().what);
+  if (config_.credentials) stream = secured(std::move(stream), dialled);
+  const auto handshake =
+      std::make_shared<Handshake>(dialled, static_cast<Handshake::Host&>(*this), std::move(caller));
+  handshakes_.insert(handshake);
+  handshake->start(std::move(stream));
+}
+
+bool Peers::make_room_for(const Caller& next) {
+  std::vector<std::shared_ptr<Handshake>> waiting;
+  for (const auto& one : handshakes_)
+    if (!one->dialled()) waiting.push_back(one);
+  std::ranges::sort(waiting, {}, [](const auto& one) { return one->caller().since; });
+  std::vector<Caller> callers;
+  for (const auto& one : waiting) callers.push_back(one->caller());
+  const auto place = Callers::place_of(next, callers, loop_.now());
+  if (place && *place < waiting.size()) waiting[*place]->make_room();
+  return place.has_value();
+}
+
+// Says why by a refusal, or under TLS by an alert.
+void Peers::turn_away(std::unique_ptr<Stream> stream) {
+  const std::string why = "too many others have not said hello yet";
+  on_rejected(unavailable(stream->peer() + ": " + why));
+  struct Last {
+    std::unique_ptr<Stream> stream;
+    Buffer word;
+  };
+  const auto last = std::make_shared<Last>(Last{
+      std::move(stream),
+      config_.credentials ? secure::no_room_alert()
+                          : bytes_of(refusal_frame({.reason = why, .kind = RefusalKind::later}))});
+  last->stream->write({last->word, {}, {}}, [last](const Status&) { last->stream->finish(); });
+}
+
+bool Peers::is_host_of_member(const std::string& host) const {
+  const auto has = [&](const auto& entry) { return entry.second == host; };
+  return std::ranges::any_of(called_from_, has) ||
+         std::ranges::any_of(hosts_, [&](const auto& all) { return all.second.contains(host); });
+}
+
+// One after the other, from that rank on: names that do not resolve hold up each call by one of
+// them at most.
+void Peers::learn_hosts(Rank from) {
+  if (from >= config_.addresses.size()) return;
+  resolve(loop_, config_.addresses[from].host,
+          [here = std::weak_ptr(alive_), from](const std::vector<std::string>& found) {
+            const auto self = here.lock();
+            if (!self) return;
+            for (const std::string& one : found)
+              (**self).hosts_[from].insert(host_of(to_string(Address{one, 0})));
+            (**self).learn_hosts(from + 1);
+          });
+}
+
+std::unique_ptr<Stream> Peers::secured(std::unique_ptr<Stream> stream,
+                                       const std::optional<Handshake::Dialled>& dialled) {
+  refresh_keys();
+  TlsOptions options;
+  options.plain_refusal = bytes_of(refusal_frame(
+      "this site takes connections under TLS alone: start all sites alike, with --keys and without "
+      "--insecure"));
+  auto session = dialled ? config_.credentials->dial(place_.member(dialled->addressee()).site)
+                         : config_.credentials->accept();
+  return make_tls_stream(loop_, std::move(stream), std::move(session), std::move(options));
+}
+
+void Peers::warn_of_expiry() {
+  if (!config_.credentials) return;
+  const std::int64_t until = config_.credentials->valid_until();
+  const std::chrono::seconds left(until - std::time(nullptr));
+  if (left < kSoonExpired)
+    events_.on_note("the certificate of this site expires on " + secure::time_text(until) +
+                    "; renew it: longhaul keys issue " + place_.me().site);
+}
+
+void Peers::refresh_keys() {
+  const auto read = config_.credentials->refresh();
+  const std::string trouble = read ? "" : read.error().what;
+  if (trouble != std::exchange(key_trouble_, trouble) && !trouble.empty())
+    events_.on_note("the new keys cannot be used, the old ones stay in use: " + trouble);
+  if (read && *read)
+    events_.on_note("has read new keys, valid until " +
+                    secure::time_text(config_.credentials->valid_until()));
+}
+
+void Peers::on_rejected(const Error& why) {
+  const Time now = loop_.now();
+  // Host and reason: whoever calls again has another port.
+  const std::size_t end = std::min(why.what.find(": "), why.what.size());
+  const std::string reason =
+      why.what.substr(0, why.what.rfind(':', end - 1)) + why.what.substr(end);
+  if (noted_.size() >= kMostNoted) noted_.clear();
+  const auto [noted, is_new] = noted_.try_emplace(reason, now);
+  if (!is_new && now - noted->second < kSameNote) return ++suppressed_notes_, void();
+  noted->second = now;
+  note_tokens_ = std::min(kNoteBurst, note_tokens_ + seconds(now - std::exchange(note_at_, now)));
+  if (note_tokens_ < 1) return ++suppressed_notes_, void();
+  note_tokens_ -= 1;
+  const auto others = std::exchange(suppressed_notes_, 0);
+  events_.on_note("refused a connection: " + why.what +
+                  (others > 0 ? fmt::format(" ({} others before)", others) : ""));
+}
+
+// --- peers that nobody can dial, and this node as the relay of others ---------------------------
+
+std::optional<Rank> Peers::relay_of(StreamKey key) const {
+  const auto relays = config_.relays.find(key.first);
+  if (relays == config_.relays.end()) return std::nullopt;
+  const auto turn = relay_turn_.find(key);
+  return relays->second[(turn == relay_turn_.end() ? 0 : turn->second) % relays->second.size()];
+}
+
+std::optional<Refusal> Peers::refuses_relay(const Hello& hello) {
+  if (dials_out(place_.self)) return Refusal{"this node cannot relay, as nobody can dial it"};
+  return relay_.refuses(hello);
+}
+
+void Peers::on_relay_wanted(Handshake& handshake, const Hello& hello,
+                            std::shared_ptr<Connection> connection) {
+  handshakes_.erase(handshake.shared_from_this());
+  relay_.add(hello, std::move(connection), loop_.now());
+}
+
+// What follows is a handshake with the peer itself. Whoever is called may be called in vain, and
+// goes to the relay again unless it is connected by then.
+void Peers::on_relayed(Handshake& handshake, std::unique_ptr<Stream> stream, bool dials) {
+  const Handshake::Dialled met = *handshake.dialled();
+  handshakes_.erase(handshake.shared_from_this());
+  const auto said = said_relayed_.find(met.peer);
+  if (said == said_relayed_.end() || said->second != *met.relay)
+    events_.on_note(fmt::format("reaches {} through {}, as nobody can dial either", name(met.peer),
+                                name(*met.relay)));
+  said_relayed_[met.peer] = *met.relay;
+  if (dials) return start_handshake(std::move(stream), Handshake::Dialled{met.peer, met.stream});
+  const StreamKey key{met.peer, met.stream};
+  dials_[key] = loop_.at(loop_.now() + 2 * Handshake::kTimeout, [this, key] { dial(key); });
+  start_handshake(std::move(stream), std::nullopt);
+}
+
+void Peers::tick_relay() {
+  relay_.tick(loop_.now());
+  for (const auto& pair : relay_.joined())
+    if (said_relays_.insert(pair).second)
+      events_.on_note(fmt::format("relays between {} and {}: their traffic takes this site's link",
+                                  name(pair.first), name(pair.second)));
+}
+
+void Peers::tell_relayed() {
+  for (const auto& [pair, bytes] : relay_.copied())
+    events_.on_note(fmt::format("has relayed {:.1f} MB between {} and {}", double(bytes) / 1e6,
+                                name(pair.first), name(pair.second)));
 }
 
 }  // namespace longhaul::net

@@ -41,6 +41,7 @@ class Stream {
   // kernel does not offer it.
   virtual Status set_congestion(const std::string&) { return Ok{}; }
   virtual void set_dscp(unsigned /*dscp*/) {}
+  virtual int descriptor() const { return -1; }  // of the kernel's socket; -1: there is none
   // "10.0.0.7:7000", for messages to the user.
   virtual std::string peer() const = 0;
   // Who the peer has proved to be, once something was read from it; nullptr: nothing is proved, and

@@ -257,6 +257,7 @@ class TcpStream final : public Stream {
     if (v6) setsockopt(handle, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof value);
     setsockopt(handle, IPPROTO_IP, IP_TOS, &value, sizeof value);
   }
+  int descriptor() const override { return socket_->socket.native_handle(); }
   std::string peer() const override { return socket_->peer; }
 
  private:
@@ -277,14 +278,13 @@ class TcpListener final : public Listener {
   std::vector<Address> addresses() const override { return addresses_; }
 
   Status adopt(Loop& loop, int descriptor, std::function<void(std::unique_ptr<Stream>)> accepted) {
-    const auto at = addresses_of_listener(descriptor);
-    if (!at) return at.error();
+    LH_LET(at, addresses_of_listener(descriptor));
     ErrorCode error;
     auto door = std::make_shared<State>(loop, std::move(accepted));
-    const bool is_v6 = at->front().host.find(':') != std::string::npos;
+    const bool is_v6 = at.front().host.find(':') != std::string::npos;
     door->acceptor.assign(is_v6 ? tcp::v6() : tcp::v4(), descriptor, error);
     if (error) return unavailable(fmt::format("descriptor {}: {}", descriptor, error.message()));
-    addresses_.insert(addresses_.end(), at->begin(), at->end());
+    addresses_.insert(addresses_.end(), at.begin(), at.end());
     State::accept(doors_.emplace_back(std::move(door)));
     return Ok{};
   }
@@ -433,10 +433,9 @@ void Loop::stop() { impl_->context.stop(); }
 
 Result<std::unique_ptr<Listener>> listen(Loop& loop, const Address& address,
                                          std::function<void(std::unique_ptr<Stream>)> accepted) {
-  const auto sockets = open_listening_sockets(address);
-  if (!sockets) return sockets.error();
+  LH_LET(sockets, open_listening_sockets(address));
   auto listener = std::make_unique<TcpListener>();
-  for (const ListeningSocket& one : *sockets)
+  for (const ListeningSocket& one : sockets)
     LH_TRY(listener->adopt(loop, one.descriptor, accepted));
   return std::unique_ptr<Listener>(std::move(listener));
 }
@@ -478,6 +477,13 @@ struct DescriptorWatch final : Watch {
 
 std::unique_ptr<Watch> watch_readable(Loop& loop, int descriptor, std::function<void()> readable) {
   return std::make_unique<DescriptorWatch>(loop, descriptor, std::move(readable));
+}
+
+std::unique_ptr<Stream> adopt(Loop& loop, int descriptor) {
+  tcp::socket socket(loop.impl().context);
+  ErrorCode ignored;
+  socket.assign(tcp::v4(), descriptor, ignored);
+  return std::make_unique<TcpStream>(std::move(socket));
 }
 
 void resolve(Loop& loop, const std::string& host,

@@ -103,7 +103,10 @@ Result<std::unique_ptr<Listener>> listen(Loop&, const Address&,
 // On a listening socket that this process inherited.
 Result<std::unique_ptr<Listener>> listen_on(Loop&, int descriptor,
                                             std::function<void(std::unique_ptr<Stream>)> accepted);
-// The same, later; empty where it has none. A loop looks up one name at a time, also for connect().
+// Of a connection that somebody else has accepted.
+std::unique_ptr<Stream> adopt(Loop&, int descriptor);
+// The addresses of a name, later; empty where it has none. A loop looks up one name at a time, also
+// for connect().
 void resolve(Loop&, const std::string& host, std::function<void(std::vector<std::string>)> done);
 // One attempt at each address of the name in turn; none takes more than its share of the time.
 // Error: the address and what failed (name look-up, route, refused, time-out).

@@ -7,69 +7,25 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <deque>
 #include <thread>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/net/connection.h"
+#include "longhaul/net/testing/loopback.h"
 
 namespace longhaul::net {
 namespace {
 using namespace std::chrono_literals;
 
-struct Pair {
-  Loop loop;
-  std::unique_ptr<Stream> dialled, accepted;
-  std::unique_ptr<Listener> listener;
-
-  Pair() {
-    auto door = listen(loop, {"127.0.0.1", 0}, [this](auto s) { accepted = std::move(s); });
-    LH_CHECK(door);
-    listener = std::move(*door);
-    connect(loop, {"127.0.0.1", listener->port()}, 5s, [this](auto result) {
-      LH_CHECK(result);
-      dialled = std::move(*result);
-    });
-    LH_CHECK(wait([this] { return dialled && accepted; }));
-  }
-  bool wait(const std::function<bool()>& done) { return loop.run_until(loop.now() + 20s, done); }
-};
-
-// Sends `out`, keeps what comes.
-struct End final : Connection::Owner {
-  std::deque<Frame> out;
-  std::vector<Frame> in;
-  std::size_t written = 0;
-  std::string why;
-  void on_frame(Connection&, Frame&& frame) override { in.push_back(std::move(frame)); }
-  std::optional<Frame> to_write(Connection&) override {
-    if (out.empty()) return std::nullopt;
-    Frame frame = std::move(out.front());
-    out.pop_front();
-    return frame;
-  }
-  void on_written(Connection&, const Frame&) override { ++written; }
-  void on_end(Connection&, const Error& error) override { why = error.what; }
-};
-
-Frame frame(std::uint16_t kind, std::size_t head, std::size_t body) {
-  Message m;
-  m.kind = kind;
-  if (head > 0) m.head = Payload(share(Buffer(head, std::byte(kind))));
-  if (body > 0) m.body = Payload(share(Buffer(body, std::byte(kind + 1))));
-  return message_frame(m, {});
-}
-
 TEST(Tcp, FramesOfAllSizesGoBothWaysWhole) {
   constexpr std::uint32_t kLonger = longhaul::testing::kGate ? 5000 : 20000;
-  Pair pair;
-  End a, b;
+  LoopbackPair pair;
+  FrameEnd a, b;
   const auto left = Connection::make(std::move(pair.dialled), a);
   const auto right = Connection::make(std::move(pair.accepted), b);
   std::size_t bytes = 0;
   for (std::uint16_t i = 0; i < 40; ++i) {
-    a.out.push_back(frame(i, i * 100u, i % 3 ? i * kLonger : 0));
-    b.out.push_back(frame(i, 0, 1000));
+    a.out.push_back(numbered_frame(i, i * 100u, i % 3 ? i * kLonger : 0));
+    b.out.push_back(numbered_frame(i, 0, 1000));
     bytes += a.out.back().size();
   }
   for (const auto& one : {left, right}) {
@@ -94,8 +50,8 @@ TEST(Tcp, FramesOfAllSizesGoBothWaysWhole) {
 }
 
 TEST(Tcp, AStrangersBytesEndTheConnectionWithTheReason) {
-  Pair pair;
-  End b;
+  LoopbackPair pair;
+  FrameEnd b;
   const auto right = Connection::make(std::move(pair.accepted), b);
   right->start();
   const std::string http = "GET / HTTP/1.1\r\nHost: longhaul.example\r\nAccept: */*\r\n\r\n";
@@ -106,11 +62,11 @@ TEST(Tcp, AStrangersBytesEndTheConnectionWithTheReason) {
 }
 
 TEST(Tcp, AFrameCutByTheEndOfTheConnectionIsNotDelivered) {
-  Pair pair;
-  End b;
+  LoopbackPair pair;
+  FrameEnd b;
   const auto right = Connection::make(std::move(pair.accepted), b);
   right->start();
-  Frame whole = frame(3, 10, 1000);
+  Frame whole = numbered_frame(3, 10, 1000);
   const HeaderBytes header = seal(whole);
   bool closed_by_peer = false;
   pair.dialled->write({header, whole.head.view(), whole.body.view().first(999)}, [&](Status) {
@@ -123,7 +79,7 @@ TEST(Tcp, AFrameCutByTheEndOfTheConnectionIsNotDelivered) {
 }
 
 TEST(Tcp, LastWordsReachAPeerThatSpeaksAtTheSameTime) {
-  Pair pair;
+  LoopbackPair pair;
   const Buffer unread(5000), words(200'000, std::byte{7});
   bool said = false, written = false;
   pair.dialled->write({unread, {}, {}}, [&](const Status&) { said = true; });
@@ -154,7 +110,7 @@ int descriptor_at(std::uint16_t port) {
 }
 
 TEST(Tcp, MarksThePacketsOfOneConnection) {
-  Pair pair;
+  LoopbackPair pair;
   pair.accepted->set_dscp(40);
   const auto class_of = [](int fd) {
     int value = -1;
@@ -170,12 +126,12 @@ TEST(Tcp, MarksThePacketsOfOneConnection) {
 }
 
 TEST(Tcp, TheLoopbackKeepsItsCongestionControl) {
-  Pair pair;
+  LoopbackPair pair;
   EXPECT_TRUE(pair.dialled->set_congestion("no-such-control"));
 }
 
 TEST(Tcp, APortInUseSaysSo) {
-  Pair pair;
+  LoopbackPair pair;
   const auto again = listen(pair.loop, {"127.0.0.1", pair.listener->port()}, [](auto) {});
   ASSERT_FALSE(again);
   const std::string want = "127.0.0.1:" + std::to_string(pair.listener->port());

@@ -3,10 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include <deque>
-
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/net/connection.h"
+#include "longhaul/net/testing/loopback.h"
 #include "longhaul/secure/testing/keys.h"
 
 namespace longhaul::net {
@@ -29,21 +27,7 @@ const Authority& keys() {
 }
 
 // A TCP connection, each end of which may be put under TLS.
-struct Wires {
-  Loop loop;
-  std::unique_ptr<Stream> dialled, accepted;
-  std::unique_ptr<Listener> listener;
-
-  Wires() {
-    auto opened = listen(loop, {"127.0.0.1", 0}, [this](auto s) { accepted = std::move(s); });
-    LH_CHECK(opened);
-    listener = *std::move(opened);
-    connect(loop, {"127.0.0.1", listener->port()}, 5s, [this](auto result) {
-      LH_CHECK(result);
-      dialled = *std::move(result);
-    });
-    LH_CHECK(wait([this] { return dialled && accepted; }));
-  }
+struct Wires : LoopbackPair {
   void secure_dialled() {
     dialled = make_tls_stream(loop, std::move(dialled), keys().lima->dial("tokyo"));
   }
@@ -52,32 +36,7 @@ struct Wires {
     accepted = make_tls_stream(loop, std::move(accepted), keys().tokyo->accept(),
                                {.plain_refusal = Buffer(bytes.begin(), bytes.end())});
   }
-  bool wait(const std::function<bool()>& done) { return loop.run_until(loop.now() + 20s, done); }
 };
-
-// Writes its frames, keeps those that come.
-struct FrameEnd final : Connection::Owner {
-  std::deque<Frame> out;
-  std::vector<Frame> in;
-  std::string why;
-  void on_frame(Connection&, Frame&& one) override { in.push_back(std::move(one)); }
-  std::optional<Frame> to_write(Connection&) override {
-    if (out.empty()) return std::nullopt;
-    Frame one = std::move(out.front());
-    out.pop_front();
-    return one;
-  }
-  void on_written(Connection&, const Frame&) override {}
-  void on_end(Connection&, const Error& error) override { why = error.what; }
-};
-
-Frame numbered(std::uint16_t kind, std::size_t head, std::size_t body) {
-  Message message;
-  message.kind = kind;
-  if (head > 0) message.head = Payload(share(Buffer(head, std::byte(kind))));
-  if (body > 0) message.body = Payload(share(Buffer(body, std::byte(kind + 1))));
-  return message_frame(message, {});
-}
 
 std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -103,8 +62,8 @@ TEST(Tls, FramesOfAllSizesGoBothWaysWhole) {
   const auto left = Connection::make(std::move(wires.dialled), a);
   const auto right = Connection::make(std::move(wires.accepted), b);
   for (std::uint16_t i = 0; i < 40; ++i) {
-    a.out.push_back(numbered(i, i * 100u, i % 3 != 0 ? i * kLonger : 0));
-    b.out.push_back(numbered(i, 0, 1000));
+    a.out.push_back(numbered_frame(i, i * 100u, i % 3 != 0 ? i * kLonger : 0));
+    b.out.push_back(numbered_frame(i, 0, 1000));
   }
   for (const auto& one : {left, right}) {
     one->start();
@@ -134,7 +93,7 @@ TEST(Tls, ManySmallFramesAreDeliveredInALoop) {
   FrameEnd a, b;
   const auto left = Connection::make(std::move(wires.dialled), a);
   const auto right = Connection::make(std::move(wires.accepted), b);
-  for (std::uint16_t i = 0; i < 5000; ++i) a.out.push_back(numbered(i, 0, 0));
+  for (std::uint16_t i = 0; i < 5000; ++i) a.out.push_back(numbered_frame(i, 0, 0));
   right->start();
   left->start();
   left->wake();
@@ -187,7 +146,7 @@ TEST(Tls, ARefusedSiteReadsTheReason) {
     wires.dialled = make_tls_stream(wires.loop, std::move(wires.dialled), (*made)->dial("tokyo"));
     wires.secure_accepted();
     FrameEnd a, b;
-    for (std::uint16_t i = 0; i < 50; ++i) a.out.push_back(numbered(i, 0, 100000));
+    for (std::uint16_t i = 0; i < 50; ++i) a.out.push_back(numbered_frame(i, 0, 100000));
     const auto left = Connection::make(std::move(wires.dialled), a);
     const auto right = Connection::make(std::move(wires.accepted), b);
     right->start();

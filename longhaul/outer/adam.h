@@ -4,10 +4,12 @@
 //
 //   m <- beta1 m + (1 - beta1) u      v <- beta2 v + (1 - beta2) u^2
 //   u <- rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+#include <cmath>
 #include <vector>
 
 #include "longhaul/base/fields.h"
 #include "longhaul/core/transform.h"
+#include "longhaul/outer/number.h"
 
 namespace longhaul::outer {
 
@@ -31,7 +33,30 @@ struct AdamConfig {
 class Adam final : public Transform {
  public:
   explicit Adam(const AdamConfig& config) : config_(config) {}
-  void apply(std::span<float> update) override;  // always of the same length
+  // always of the same length
+  void apply(std::span<float> update) override {
+    if (mean_.empty()) {
+      mean_.resize(update.size());
+      square_.resize(update.size());
+    }
+    LH_CHECK(mean_.size() == update.size() && square_.size() == update.size());
+    // Products, not pow(): the C library's last bit differs from machine to machine.
+    beta1_power_ *= config_.beta1;
+    beta2_power_ *= config_.beta2;
+    const double mean_left = 1.0 - config_.beta1, square_left = 1.0 - config_.beta2;
+    const double mean_scale = 1.0 / (1.0 - beta1_power_);
+    const double square_scale = 1.0 / (1.0 - beta2_power_);
+    for (std::size_t i = 0; i < update.size(); ++i) {
+      const double u = update[i];
+      const double mean = config_.beta1 * mean_[i] + mean_left * u;
+      const double square = config_.beta2 * square_[i] + square_left * u * u;
+      mean_[i] = to_float(mean);
+      square_[i] = to_float(square);
+      const double spread = std::sqrt(square * square_scale) + config_.epsilon;
+      update[i] = to_float(config_.rate * (mean * mean_scale) / spread);
+    }
+  }
+
   void state(Archive& ar) override { ar(beta1_power_, beta2_power_, mean_, square_); }
   bool fits(std::size_t length) const override {
     return mean_.size() == square_.size() && (mean_.empty() || mean_.size() == length);

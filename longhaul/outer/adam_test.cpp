@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/archived.h"
 
 namespace longhaul::outer {
 namespace {
@@ -50,9 +51,7 @@ TEST(Adam, FiniteUpdatesStayFinite) {
     for (int step = 0; step < 50; ++step) {
       adam.apply(update);
       EXPECT_TRUE(std::isfinite(update[0]) && std::isfinite(update[1])) << u;
-      Archive saved;
-      adam.state(saved);
-      const Buffer bytes = saved.take();
+      const Buffer bytes = longhaul::testing::saved(adam);
       std::vector<float> mean, square;
       double powers[2] = {};
       Archive loaded(bytes);

@@ -44,13 +44,26 @@ class Momentum : public Transform {
   }
 
  protected:
-  // `ahead`: the step is taken with the buffer as it will be if u comes again (nesterov.h).
+  // `ahead`: the step is taken with the buffer as it will be if u comes again.
   Momentum(const MomentumConfig& config, bool ahead) : config_(config), ahead_(ahead) {}
 
  private:
   const MomentumConfig config_;
   const bool ahead_;
   std::vector<float> buffer_;  // as long as the update; empty before the first
+};
+
+// nesterov: Nesterov momentum on the mean update, as DiLoCo's outer optimiser (Douillard et al.,
+// 2023; code of OpenDiLoCo: torch.optim.SGD with nesterov).
+//
+//   buf <- momentum buf + u      u <- rate (u + momentum buf)
+struct NesterovConfig : MomentumConfig {
+  NesterovConfig() : MomentumConfig{.rate = 0.7, .momentum = 0.9} {}
+};
+
+class Nesterov final : public Momentum {
+ public:
+  explicit Nesterov(const MomentumConfig& config) : Momentum(config, true) {}
 };
 
 }  // namespace longhaul::outer

@@ -1,4 +1,4 @@
-#include "longhaul/outer/nesterov.h"
+#include "longhaul/outer/momentum.h"
 
 #include <vector>
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+
 namespace longhaul::outer {
 namespace {
 
@@ -12,9 +14,7 @@ TEST(None, LeavesTheUpdateAndHasNoState) {
   std::vector<float> update = {1.f, -2.f};
   none.apply(update);
   EXPECT_EQ(update, (std::vector<float>{1.f, -2.f}));
-  Archive saved;
-  none.state(saved);
-  EXPECT_TRUE(saved.take().empty());
+  EXPECT_TRUE(longhaul::testing::saved(none).empty());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include "longhaul/outer/adam.h"
 #include "longhaul/outer/momentum.h"
-#include "longhaul/outer/nesterov.h"
 #include "longhaul/outer/none.h"
 
 namespace longhaul::outer {

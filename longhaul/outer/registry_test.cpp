@@ -9,12 +9,13 @@
 #include <gmock/gmock.h>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/archived.h"
 
 namespace longhaul::outer {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using Floats = std::vector<float>;
 
 Settings table(std::string_view kind, std::vector<Setting> more = {}) {
@@ -81,13 +82,9 @@ TEST(OuterRegistry, LoadedAfterEveryStepGoesOnAlike) {
     Random random(6, {Purpose::test});
     auto steady = make(entry), reborn = make(entry);
     for (int step = 0; step < 20; ++step) {
-      Archive saved;
-      reborn->state(saved);
-      const Buffer bytes = saved.take();
-      reborn = make(entry);
-      Archive loaded(bytes);
-      reborn->state(loaded);
-      ASSERT_TRUE(loaded.finish()) << entry.name;
+      auto loaded = make(entry);
+      ASSERT_TRUE(longhaul::testing::copy_state(*reborn, *loaded)) << entry.name;
+      reborn = std::move(loaded);
       Floats a(100);
       for (float& value : a) value = float(random.normal());
       Floats b = a;
@@ -105,10 +102,8 @@ TEST(OuterRegistry, StateOfAnotherLengthIsFound) {
     EXPECT_TRUE(used->fits(5) && used->fits(4)) << entry.name << " has seen no update";
     Floats update(5, 1.f);
     used->apply(update);
-    Archive saved;
-    used->state(saved);
     EXPECT_TRUE(used->fits(5)) << entry.name;
-    EXPECT_EQ(used->fits(4), saved.take().empty()) << entry.name;
+    EXPECT_EQ(used->fits(4), longhaul::testing::saved(*used).empty()) << entry.name;
   }
 }
 

@@ -9,63 +9,372 @@
 // messages and pieces to the group that they name, and keeps one timer for all. Group 0 are all
 // workers, from the beginning. A peer can make a node keep kMostOpened exchanges or groups that the
 // node itself has not begun.
+#include <algorithm>
+
 #include "longhaul/core/registry.h"
 #include "longhaul/overlay/group.h"
+#include "longhaul/overlay/messages.h"
 
 namespace longhaul::overlay {
 
 class AgreedMean final : public Overlay, private VectorPort {
+  static View all_of_job(const Place& place) { return {0, place.members.all(), {}, place.size()}; }
+
  public:
   using Messages = overlay::Messages;
   static constexpr std::size_t kMostOpened = 64;
 
-  AgreedMean(const Place&, OverlayParts, std::unique_ptr<Topology>);
+  AgreedMean(const Place& place, OverlayParts parts, std::unique_ptr<Topology> path)
+      : common_{.place = place,
+                .transfer = std::move(parts.transfer),
+                .topology = std::move(path),
+                .coder = Coder(place.phantom, parts.make_codec(true), parts.make_codec(false)),
+                .workers = place.members.with(Role::worker),
+                .view = all_of_job(place),
+                .changed = {}} {
+    LH_CHECK(common_.transfer && common_.topology);
+    own(*common_.transfer);
+    common_.transfer->attach(*this);
+    groups_.try_emplace(0, common_, std::uint32_t{0}, common_.workers);
+  }
 
-  Status begin(const VectorId&, const std::vector<Rank>& members, const Contribution&,
-               Turn&) override;
-  std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const override;
-  std::optional<Outcome> poll(const VectorId&) override;
-  void close(std::uint32_t group, Turn&) override;
-  std::string waiting_for() const override;
-  std::optional<Traffic> planned(std::uint64_t length) const override;
+  Status begin(const VectorId& key, const std::vector<Rank>& members, const Contribution& given,
+               Turn& turn) override {
+    LH_CHECK(given.length > 0 && given.length <= common_.longest_vector());
+    LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostWeight));
+    LH_CHECK(!given.contributes ||
+             given.values.size() == (common_.place.phantom ? 0 : given.length));
+    if (given.contributes && !all_finite(given.values))
+      return not_finite(
+          "its contribution to round " + std::to_string(key.round) +
+          " has values that are not finite; look at its data, or lower [optimizer] rate");
+    const RankList named = members.empty() ? common_.workers : RankList(members);
+    LH_CHECK(includes(common_.workers, named));
+    Group& group = groups_.try_emplace(key.group, common_, key.group, named).first->second;
+    if (group.team().workers != named)
+      return malformed("group " + std::to_string(key.group) + " is begun with the members " +
+                       list_ranks(named) + "; it has " + list_ranks(group.team().workers));
+    if (given.loss) common_.transfer->training_loss(*given.loss);
+    GroupTurn both = this->both(turn);
+    LH_TRY(group.begin(key, given, both));
+    measure(turn);
+    finish(turn);
+    return Ok{};
+  }
 
-  Status on_message(Rank from, const Message&, Turn&) override;
-  void on_view(const View& before, Turn&) override;
-  void on_timer(TimerId, Turn&) override;
-  void on_progress(Turn&) override;
-  void state(Archive&) override;
+  std::optional<Round> next_round(std::uint32_t group, std::uint32_t range) const override {
+    const Group* known = find(group);
+    if (known) return known->next_round(range);
+    return common_.newcomer() && common_.view.epoch == 0 ? std::nullopt : std::optional(Round{0});
+  }
+
+  std::optional<Outcome> poll(const VectorId& key) override {
+    Group* group = find(key.group);
+    auto outcome = group ? group->poll(key) : std::nullopt;
+    if (outcome && key == given_.id) outcome->gave = given_.took;
+    return outcome;
+  }
+
+  void close(std::uint32_t group, Turn& turn) override {
+    LH_CHECK(group != 0);
+    Group* known = find(group);
+    if (!known) return;
+    GroupTurn both = this->both(turn);
+    known->close(both);
+    finish(turn);
+  }
+
+  std::string waiting_for() const override {
+    for (const bool frozen : {true, false})
+      for (const auto& [number, group] : groups_)
+        if (const std::string text = group.waiting_for(); group.frozen() == frozen && !text.empty())
+          return text;
+    return "";
+  }
+
+  std::optional<Traffic> planned(std::uint64_t length) const override {
+    LH_CHECK(length > 0);
+    const GroupMembers& team = groups_.at(0).team();
+    if (team.members.empty()) return std::nullopt;
+    const Topology& topology = *common_.topology;
+    const Partition grid = topology.cut(length, team.shards(), common_.place.longest_piece());
+    const auto routes = topology.routes(grid, team);
+    if (!routes) return std::nullopt;
+    struct Sum {
+      std::uint64_t values = 0, part = 0, mean = 0;  // bytes of a part and of the mean
+    };
+    Traffic traffic;
+    std::vector<Sum> sums(routes->forest.trees.size());
+    for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
+      Sum& sum = sums[routes->forest.tree_of[piece]];
+      const std::uint64_t values = grid.range(piece).length;
+      sum.values += values;
+      sum.part += common_.coder.size(Coding::up, grid.range(piece));
+      sum.mean += common_.coder.size(routes->means, grid.range(piece));
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const Tree& tree = routes->forest.trees[i];
+      if (sums[i].values == 0) continue;
+      if (routes->all_to_all) {
+        for (const Rank from : team.members)
+          for (const Rank to : team.members)
+            if (from != to) traffic.loads[{from, to}].reduce += sums[i].part;
+        continue;
+      }
+      for (std::uint32_t place = 0; place < team.nodes(); ++place) {
+        if (place == tree.root) continue;
+        const Rank self = team.node(place);
+        traffic.loads[{self, team.node(tree.reduce_to[place])}].reduce += sums[i].part;
+        traffic.loads[{team.node(tree.spread_from[place]), self}].spread += sums[i].mean;
+      }
+      const Depths depths = depths_of(tree);
+      traffic.trees.push_back(
+          {team.node(tree.root), double(sums[i].values) / double(length), depths.up, depths.down});
+    }
+    std::stable_sort(traffic.trees.begin(), traffic.trees.end(),
+                     [](const auto& a, const auto& b) { return a.share > b.share; });
+    return traffic;
+  }
+
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    const Status taken = dispatch(Messages{}, message,
+                                  [&](const auto& one) -> Status { return take(from, one, turn); });
+    finish(turn);
+    return taken;
+  }
+
+  void on_view(const View& before, Turn& turn) override {
+    const View& now = turn.view();
+    for (Rank rank = 0; rank < common_.place.size(); ++rank)
+      if (before.has(rank) != now.has(rank) || before.since(rank) != now.since(rank))
+        common_.changed[rank] = now.epoch;
+    common_.view = now;
+    GroupTurn both = this->both(turn);
+    for (auto& [number, group] : groups_) group.on_view(both);
+    finish(turn);
+  }
+
+  void on_timer(TimerId, Turn& turn) override {
+    alarm_.reset();
+    GroupTurn both = this->both(turn);
+    for (auto& [number, group] : groups_) group.on_time(both);
+    finish(turn);
+  }
+
+  void on_progress(Turn& turn) override {
+    GroupTurn both = this->both(turn);
+    while (auto arrival = common_.transfer->arrived()) {
+      Group* group = find(arrival->key.vector.group);
+      if (group)
+        group->take(std::move(*arrival), both);
+      else
+        (void)both.late(arrival->key.vector.round);
+    }
+    measure(turn);
+    common_.arrived.clear();
+    for (auto& [number, group] : groups_) group.settle(both);
+    finish(turn);
+  }
+
+  // Groups are made before the topology's state is read: making them tells it of teams.
+  void state(Archive& ar) override {
+    ar.expect("agreed mean");
+    ar(common_.view, common_.changed, alarm_, given_);
+    std::vector<std::pair<std::uint32_t, RankList>> known;
+    for (const auto& [number, group] : groups_) known.emplace_back(number, group.team().workers);
+    ar(known);
+    const auto& changed = common_.changed;
+    if (ar.failed() || (!changed.empty() && changed.rbegin()->first >= common_.place.size()))
+      return ar.fail("holds an overlay of another job");
+    if (ar.loading()) {
+      groups_.clear();
+      for (auto& [number, workers] : known) {
+        if (number == 0) workers = common_.workers;
+        if (!includes(common_.workers, workers)) return ar.fail("holds a group of another job");
+        groups_.try_emplace(number, common_, number, workers);
+      }
+      if (!groups_.contains(0)) return ar.fail("holds no group of all workers");
+    }
+    common_.topology->state(ar);
+    common_.coder.state(ar);
+    for (auto& [number, group] : groups_) group.state(ar);
+  }
 
   std::size_t groups() const { return groups_.size(); }
   Time gave() const { return given_.took; }  // of the newest contribution that has left
 
  private:
   // VectorPort
-  Payload encoded(const TransferKey&, Range) override;
-  Status admit(Rank from, const TransferKey&, Range) override;
-  Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) override;
-  std::span<const float> part_values(const TransferKey&, Range) override;
-  Payload encode_part(const TransferKey&, Range, std::span<const float> values) override;
+  Payload encoded(const TransferKey& key, Range range) override {
+    return groups_.at(key.vector.group).encoded(key, range);
+  }
 
-  Status take(Rank from, const Announcement&, Turn&);
-  Status take(Rank from, const Report&, Turn&);
-  Status take(Rank from, const AttemptMessage&, Turn&);
-  Status take(Rank from, const TopologyMessage&, Turn&);
-  Status take(Rank from, const Closed&, Turn&);
-  Status take(Rank from, const Contributors&, Turn&);
-  Status take(Rank from, const Fetch&, Turn&);
+  Status admit(Rank from, const TransferKey& key, Range range) override {
+    if (const Group* group = find(key.vector.group)) return group->admit(from, key, range);
+    if (is_over(key.epoch)) return Ok{};  // decode() makes nothing of it
+    return malformed("piece of a vector nobody has spoken of");
+  }
+
+  Result<std::vector<float>> decode(const TransferKey& key, Range range,
+                                    const Payload& bytes) override {
+    const Group* group = find(key.vector.group);
+    if (!group) return std::vector<float>{};
+    return group->decode(key, range, bytes);
+  }
+
+  std::span<const float> part_values(const TransferKey& key, Range range) override {
+    return groups_.at(key.vector.group).part_values(key, range);
+  }
+
+  Payload encode_part(const TransferKey& key, Range range, std::span<const float> values) override {
+    return groups_.at(key.vector.group).encode_part(key, range, values);
+  }
+
+  Status take(Rank from, const Announcement& share, Turn& turn) {
+    if (share.vector.origin != from) return malformed("share of somebody else");
+    const Group* group = find(share.vector.group);
+    const bool opens = !group || !group->has(share.vector.range);
+    return take_or_open(from, share.vector.group, opens, share.vector.round, share, turn);
+  }
+
+  Status take(Rank from, const Report& report, Turn& turn) {
+    return take_or_open(from, report.group, !find(report.group), 0, report, turn);
+  }
+
+  // Hands `one` to its group, which it may open. `opens`: it begins a group or range here.
   template <class M>
-  Status pass_on(Rank from, const M&, Turn&);
-  bool is_over(Epoch) const;
+  Status take_or_open(Rank from, std::uint32_t number, bool opens, Round round, const M& one,
+                      Turn& turn) {
+    if (opens && opened_by(from) >= kMostOpened) return malformed("too many groups and ranges");
+    Group* group = find(number);
+    const bool is_new = !group;
+    if (is_new) {
+      LH_LET(opened, open(from, number, one.members, one.epoch));
+      group = opened;
+    }
+    GroupTurn both = this->both(turn);
+    if (!group) return both.late(round);
+    if (std::is_same_v<M, Report> && is_new && common_.newcomer()) group->recover(both);
+    const Status taken = group->take(from, one, both);
+    if (is_new && !taken) drop(number);
+    return taken;
+  }
+
+  // All members may have closed a group, and this node have dropped it, when the last notes come.
+  Status take(Rank from, const AttemptMessage& note, Turn& turn) {
+    if (find(note.vector.group)) return pass_on(from, note, turn);
+    return both(turn).late(note.vector.round);
+  }
+
+  Status take(Rank from, const TopologyMessage& notice, Turn& turn) {
+    Group& all = groups_.at(0);
+    const GroupMembers& team = all.team();
+    ReplanningTopology* const replanning = common_.topology->replanning();
+    GroupTurn both = this->both(turn);
+    if (!replanning)
+      return malformed("notice of rank " + std::to_string(from) +
+                       ", which this overlay has none of");
+    if (notice.epoch > team.epoch) return malformed("notice of an epoch to come");
+    if (notice.epoch < team.epoch) return both.late(0);
+    if (!team.index_of(from) || !team.takes_part() || from == team.self)
+      return malformed("notice of who takes no part");
+    TopologyOutput output;
+    LH_TRY(replanning->take(from, notice, output));
+    output.carry_out(team.epoch, turn);
+    all.contribute_held(both);
+    return Ok{};
+  }
+
+  Status take(Rank from, const Closed& closed, Turn& turn) {
+    GroupTurn both = this->both(turn);
+    if (Group* group = find(closed.group)) return group->take(from, closed, both);
+    return both.late(0);
+  }
+
+  Status take(Rank from, const Contributors& roster, Turn& turn) {
+    return pass_on(from, roster, turn);
+  }
+
+  Status take(Rank from, const Fetch& fetch, Turn& turn) { return pass_on(from, fetch, turn); }
+
+  template <class M>
+  Status pass_on(Rank from, const M& one, Turn& turn) {
+    const std::uint32_t group = one.vector.group;
+    GroupTurn both = this->both(turn);
+    Group* known = find(group);
+    if (known) return known->take(from, one, both);
+    if (is_over(one.epoch)) return both.late(one.vector.round);
+    return malformed(std::string(M::kName) + " of group " + std::to_string(group) +
+                     ", which nobody has begun");
+  }
+
+  // The group is not here. What an epoch that is over has left may come when the group is
+  // dropped, or after an announcement that was late itself.
+  bool is_over(Epoch epoch) const { return epoch < common_.view.epoch; }
+
   // The group that a peer speaks of, opened if it is new. Null: it is of an epoch that is over.
   Result<Group*> open(Rank from, std::uint32_t number, const std::vector<std::uint8_t>& members,
-                      Epoch);
-  Group* find(std::uint32_t group);
-  const Group* find(std::uint32_t group) const;
-  std::size_t opened_by(Rank peer) const;
+                      Epoch epoch) {
+    const RankList named = members.empty() ? common_.workers : RankList(from_bits(members));
+    if (!includes(common_.workers, named) || !named.has(from))
+      return malformed("group " + std::to_string(number) +
+                       " of members that cannot be: " + list_ranks(named));
+    const Epoch here = common_.epoch_of(named);
+    if (epoch > here) return malformed("message of an epoch to come");
+    if (epoch < here) return static_cast<Group*>(nullptr);
+    Group& group = groups_.try_emplace(number, common_, number, named).first->second;
+    group.set_opener(from);
+    if (group.team().takes_part() || group.team().server == common_.place.self) return &group;
+    drop(number);
+    return malformed("message for a node without a part in group " + std::to_string(number));
+  }
+
+  Group* find(std::uint32_t group) { return find_in(groups_, group); }
+  const Group* find(std::uint32_t group) const { return find_in(groups_, group); }
+
+  std::size_t opened_by(Rank peer) const {
+    std::size_t count = 0;
+    for (const auto& [number, group] : groups_) count += group.opened_by(peer);
+    return count;
+  }
+
   GroupTurn both(Turn& turn) { return {turn, within(*common_.transfer, turn)}; }
-  void measure(Turn&);
-  void finish(Turn&);  // after any input
-  void drop(std::uint32_t group);
+  // What went to the host. The slowest receiver's time is that of a contribution.
+  void measure(Turn& turn) {
+    while (const auto sent = common_.transfer->sent()) {
+      if (ReplanningTopology* const replanning = common_.topology->replanning())
+        replanning->on_moved({sent->to, true, sent->bytes, sent->elapsed}, turn.now());
+      const VectorId& id = sent->key.vector;
+      const bool is_old = id.group == given_.id.group && id.round < given_.id.round;
+      if (Phase(sent->key.phase) != Phase::part || id.range != 0 || is_old) continue;
+      if (id != given_.id) given_ = {id, Time{0}};
+      given_.took = std::max(given_.took, sent->elapsed);
+    }
+  }
+
+  // after any input
+  // Drops groups that are over, and winds the one timer for whatever is due first.
+  void finish(Turn& turn) {
+    GroupTurn both = this->both(turn);
+    std::vector<std::uint32_t> over;
+    std::optional<Time> first;
+    for (auto& [number, group] : groups_) {
+      group.tell_closed(both);
+      if (group.over()) over.push_back(number);
+      if (const auto due = group.due(); due && (!first || *due < *first)) first = due;
+    }
+    for (const std::uint32_t number : over) drop(number);
+    if (first == alarm_) return;
+    alarm_ = first;
+    first ? turn.set_timer(*this, TimerId{0}, *first) : turn.cancel_timer(*this, TimerId{0});
+  }
+
+  void drop(std::uint32_t group) {
+    groups_.at(group).end_attempts();
+    groups_.erase(group);
+    common_.topology->on_team(group, nullptr);
+    common_.coder.forget(group);
+  }
 
   Common common_;
   std::map<std::uint32_t, Group> groups_;  // by number

@@ -6,7 +6,7 @@
 #include "longhaul/core/testing/machine_net.h"
 #include "longhaul/core/testing/narrow.h"
 #include "longhaul/overlay/agreed.h"
-#include "longhaul/overlay/hub.h"
+#include "longhaul/overlay/owners.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -45,8 +45,9 @@ struct CodingTest : ::testing::Test {
             if (place.self == 1 && feedback) up = codec.get();
             return codec;
           };
-          return std::make_unique<AgreedMean>(place, std::move(parts),
-                                              std::make_unique<Hub>(HubConfig{}, Rank{0}));
+          parts.server = 0;
+          auto hub = std::make_unique<Hub>(Hub::Config{}, parts, place);
+          return std::make_unique<AgreedMean>(place, std::move(parts), std::move(hub));
         });
     net->act(1, [&](Turn& turn) {
       const auto given = phantom ? std::span<const float>{} : std::span<const float>(values);

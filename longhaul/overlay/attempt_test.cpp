@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+#include "longhaul/overlay/messages.h"
 #include "longhaul/overlay/testing/paper_context.h"
 
 namespace longhaul::overlay {
@@ -38,9 +40,13 @@ struct AttemptTest : ::testing::Test {
 
 TEST(Serving, TheLowestWorkerServesWhereNoServerLives) {
   const std::vector<Rank> workers = {1, 2, 5};
-  EXPECT_EQ(serving({}, workers, {0, workers}), 1u);
-  EXPECT_EQ(serving(Rank{9}, workers, {0, {1, 2, 5, 9}}), 9u);
-  EXPECT_EQ(serving(Rank{9}, workers, {1, workers}), 1u);
+  struct Served final : ServedTopology {
+    using ServedTopology::ServedTopology;
+    std::unique_ptr<Attempt> open(const ExchangeSpec&) const override { return nullptr; }
+  };
+  EXPECT_EQ(Served(std::nullopt).server(workers, {0, workers}), 1u);
+  EXPECT_EQ(Served(Rank{9}).server(workers, {0, {1, 2, 5, 9}}), 9u);
+  EXPECT_EQ(Served(Rank{9}).server(workers, {1, workers}), 1u);
 }
 
 TEST_F(AttemptTest, AnExactExchangeNeverUsesACodec) {
@@ -81,12 +87,7 @@ TEST_F(AttemptTest, WhateverWasPostedCanBeCancelledAfterLoadingToo) {
         attempt.post(attempt.key(phase, Coding::up, origin), to, {{0, 2}}, 1, 0, 2, context);
     }
   EXPECT_EQ(attempt.posted(), keys);
-  Archive out;
-  attempt.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  loaded.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(attempt, loaded));
   EXPECT_EQ(loaded.posted(), keys);
   EXPECT_TRUE(loaded.contributed());
   EXPECT_EQ(loaded.share(40).weight, 0.5);
@@ -138,5 +139,16 @@ TEST_F(AttemptTest, LongListsOfRanksAreCutAndRefusalsNameRoundAndPeer) {
       << refused.error().what;
 }
 
+TEST(RankBits, AreAsDescribed) {
+  EXPECT_EQ(to_bits({}), std::vector<std::uint8_t>{});
+  EXPECT_EQ(to_bits({0, 3, 7, 17}), (std::vector<std::uint8_t>{0b1000'1001, 0, 0b10}));
+}
+
+TEST(RankBits, ComeBackInOrder) {
+  EXPECT_EQ(from_bits(to_bits({17, 0, 3})), (std::vector<Rank>{0, 3, 17}));
+  EXPECT_EQ(from_bits({0, 0}), std::vector<Rank>{});
+}
+
 }  // namespace
+
 }  // namespace longhaul::overlay

@@ -6,24 +6,6 @@
 
 namespace longhaul::overlay {
 
-struct BinaryConfig {
-  std::string phases = "streamed";
-  std::string order = "id";
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "phases",
-                .doc = "streamed: a piece goes on when it is mixed, or its mean is there; "
-                       "sequential: when the whole vector is",
-                .choices = {"streamed", "sequential"}},
-          self.phases);
-    visit(Field{.name = "order",
-                .doc = "how workers fill the tree below the server: id, by rank; seeded, as drawn "
-                       "from the job's seed",
-                .choices = {"id", "seeded"}},
-          self.order);
-  }
-};
-
 // `order`: all places, the root's first. Below the i-th stand the (2i+1)-th and the (2i+2)-th.
 inline Tree binary_tree(const std::vector<std::uint32_t>& order) {
   Tree tree{.root = order.front(), .reduce_to = order, .spread_from = {}};
@@ -33,23 +15,35 @@ inline Tree binary_tree(const std::vector<std::uint32_t>& order) {
   return tree;
 }
 
-class Binary final : public Topology {
+class Binary final : public ServedTopology {
  public:
-  // `server`: as of hub.
+  struct Config {
+    std::string phases = "streamed";
+    std::string order = "id";
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(phases,
+                     .doc =
+                         "streamed: a piece goes on when it is mixed, or its mean is there; "
+                         "sequential: when the whole vector is",
+                     .choices = {"streamed", "sequential"});
+      LONGHAUL_FIELD(
+          order,
+          .doc =
+              "how workers fill the tree below the server: id, by rank; seeded, as drawn "
+              "from the job's seed",
+          .choices = {"id", "seeded"});
+    }
+  };
+
   // Drawn once, from what all nodes draw alike, so that a loss moves nobody but those behind the
   // gap.
-  Binary(const BinaryConfig& config, std::optional<Rank> server, const Place& place)
-      : streamed_(config.phases == "streamed"), server_(server), order_(place.size()) {
+  Binary(const Config& config, const OverlayParts& parts, const Place& place)
+      : ServedTopology(parts.server), streamed_(config.phases == "streamed"), order_(place.size()) {
     std::iota(order_.begin(), order_.end(), Rank{0});
     if (config.order == "seeded") Random(place.seed, {Purpose::overlay}).shuffle(std::span(order_));
   }
 
-  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
-    return {length, 1, chunk};
-  }
-  std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
-    return serving(server_, members, view);
-  }
   std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
     std::vector<std::uint32_t> order = {team.place_of(team.server.value()).value()};
     for (const Rank rank : order_)
@@ -64,7 +58,6 @@ class Binary final : public Topology {
 
  private:
   const bool streamed_;
-  const std::optional<Rank> server_;
   std::vector<Rank> order_;  // of all nodes of the job; who is lost is left out
 };
 

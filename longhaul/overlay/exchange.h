@@ -11,6 +11,7 @@
 
 #include "longhaul/core/coder.h"
 #include "longhaul/overlay/attempt.h"
+#include "longhaul/overlay/messages.h"
 
 namespace longhaul::overlay {
 
@@ -34,9 +35,16 @@ struct Common {
   bool newcomer() const { return place.comes_back(); }
   // The newest view in which one of these ranks, or a server, was lost or came back. Equal at all
   // of them, whatever else their views have in common.
-  Epoch epoch_of(const RankList& ranks) const;
+  Epoch epoch_of(const RankList& ranks) const {
+    Epoch newest = 0;
+    for (const auto& [rank, epoch] : changed)
+      if (ranks.has(rank) || place.member(rank).is(Role::server)) newest = std::max(newest, epoch);
+    return newest;
+  }
+
   // The longest vector that is believed.
-  std::uint64_t longest_vector() const;
+  // Strategies exchange parameters, buffers and a few figures; more than twice the model is a lie.
+  std::uint64_t longest_vector() const { return 2 * place.layout->size() + 1024; }
 };
 
 // The turn of an overlay, and as its transfer sees it.
@@ -44,7 +52,11 @@ struct GroupTurn {
   Turn& own;
   Turn transfer;
   Time now() const { return own.now(); }
-  void late(Round round) { own.record("late", round, 1); }
+  // What came too late is counted, and no fault of who sent it.
+  Status late(Round round) {
+    own.record("late", round, 1);
+    return Ok{};
+  }
 };
 
 // A mean that is put together piece by piece. At most one is kept per exchange: the one of the last
@@ -66,40 +78,272 @@ struct Mean {
   }
 };
 
+// Null: it is not there.
+template <class Map>
+auto* find_in(Map& map, const typename Map::key_type& key) {
+  const auto at = map.find(key);
+  return at == map.end() ? nullptr : &at->second;
+}
+
 class Exchange {
  public:
   // `first`: group, range, and the round that comes first here. `length` > 0. `team`: its group's,
   // which outlives it.
-  Exchange(Common&, const GroupMembers& team, const VectorId& first, std::uint64_t length,
-           bool exact);
+  Exchange(Common& common, const GroupMembers& team, const VectorId& first, std::uint64_t length,
+           bool exact)
+      : common_(common),
+        team_(team),
+        group_(first.group),
+        range_(first.range),
+        exact_(exact),
+        grid_(common.topology->cut(length, team.shards(), common.place.longest_piece())),
+        next_(first.round),
+        lowest_(first.round) {}
 
   // --- the owner of the overlay
-  void begin(Round, const Contribution&);
-  void contribute(GroupTurn&);  // to the round that was begun, unless the topology holds it back
-  std::optional<Outcome> poll(Round);
+  void begin(Round round, const Contribution& given) {
+    // Whoever has come back may stand in for a round a second time.
+    if (common_.newcomer() && begun_ && round == next_ && !given.contributes) return;
+    LH_CHECK(!begun_ && round == next_);
+    begun_ = true;
+    knows_round_ = given.knows_round;
+    outcome_ = false;
+    opener.reset();
+    weight_ = given.contributes ? given.weight : 0;
+    wants_own_ = given.wants_own;
+    if (given.contributes) values_.assign(given.values.begin(), given.values.end());
+  }
+
+  // to the round that was begun, unless the topology holds it back
+  void contribute(GroupTurn& turn) {
+    const VectorId key = id(next_);
+    ReplanningTopology* const replanning = common_.topology->replanning();
+    if (replanning) {
+      TopologyOutput output;
+      replanning->on_ready(key, grid_, output);
+      output.carry_out(team_.epoch, turn.own);
+    }
+    held_ = replanning && replanning->standing(key).hold;
+    if (held_) return;
+    if (replanning) replanning->on_contributed(key, turn.now());
+    AttemptContext context = this->context(next_, turn.now());
+    sent_.assign(grid_.pieces(), false);
+    attempt(next_).contribute(grid_.length(), weight_, context);
+    carry_out(next_, context, turn);
+    settle(turn);
+  }
+
+  std::optional<Outcome> poll(Round round) {
+    if (!outcome_ || mean_.round != round) return std::nullopt;
+    outcome_ = false;  // the mean stays: others may have to fetch it
+    return Outcome{mean_.values, mean_.weight, mean_.counted, mean_.epoch, std::move(own_)};
+  }
 
   // --- messages and pieces of this epoch; of rounds that are not over, and one ahead at most
-  Status take(Rank from, const Announcement&, GroupTurn&);
-  Status take(Rank from, const Contributors&, GroupTurn&);
-  Status take(Rank from, const AttemptMessage&, GroupTurn&);
-  Status admit(Rank from, const TransferKey&, Range) const;
-  void take(Arrival&&, GroupTurn&);
-  Payload encoded(const TransferKey&, Range);
-  // Of this node's part; see VectorPort.
-  std::span<const float> part_values(const TransferKey&, Range);
-  Payload encode_part(const TransferKey&, Range, std::span<const float> values);
-  std::optional<Time> due() const;  // when an attempt wants to be woken
-  void on_time(GroupTurn&);
+  Status take(Rank from, const Announcement& share, GroupTurn& turn) {
+    const Round round = share.vector.round;
+    AttemptContext context = this->context(round, turn.now());
+    LH_TRY(attempt(round).take_announcement(from, share, context));
+    carry_out(round, context, turn);
+    settle(turn);
+    return Ok{};
+  }
+
+  Status take(Rank from, const Contributors& roster, GroupTurn& turn) {
+    const Round round = roster.vector.round;
+    if (!begun_ || round != next_ || roster.vector.origin != from)
+      return malformed("roster of a round that lacks this node's part");
+    const auto attempt = attempts_.find(round);
+    const bool awaited = source_ ? *source_ == from
+                                 : attempt != attempts_.end() && attempt->second->contributed() &&
+                                       plan_of(round)->root() == from;
+    if (!awaited || (mean_.round == round && mean_.has_contributors))
+      return malformed("roster that was not awaited");
+    RankList counted =
+        common_.place.members.once("counted", std::as_bytes(std::span(roster.counted)),
+                                   [&] { return from_bits(roster.counted); });
+    if (!counted.empty() && counted.back() >= common_.place.size())
+      return malformed("roster with a rank that is not in the job");
+    if (counted.empty() != (roster.weight == 0)) return malformed("roster of nobody with a weight");
+    if (roster.formed > roster.epoch) return malformed("roster of an epoch to come");
+    put_contributors(round, std::move(counted), roster.weight, roster.formed);
+    settle(turn);
+    return Ok{};
+  }
+
+  // An attempt that still serves others hears them when its round is over here.
+  Status take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
+    const Round round = note.vector.round;
+    const auto attempt = attempts_.find(round);
+    if (attempt == attempts_.end()) {
+      if (round >= lowest_ && from != team_.self) return malformed("note without a share before");
+      return turn.late(round);
+    }
+    AttemptContext context = this->context(round, turn.now());
+    const Status heard = attempt->second->take_message(from, note, context);
+    if (!heard && from != team_.self) return heard;
+    carry_out(round, context, turn);
+    settle(turn);
+    return Ok{};
+  }
+
+  Status admit(Rank from, const TransferKey& key, Range range) const {
+    const auto piece = grid_.find(range);
+    if (!piece) return malformed("piece that is none of the cut of this vector");
+    const Round round = key.vector.round;
+    const Phase phase = Phase(key.phase);
+    const auto attempt = attempts_.find(round);
+    const bool known = attempt != attempts_.end();
+    const Result<bool> wanted =
+        known ? attempt->second->admit(from, key, *piece) : Result<bool>(true);
+    if (wanted && !*wanted) return Ok{};
+    if (phase != Phase::part && has_piece(round, *piece))
+      return malformed("piece of a mean for the second time");
+    if (phase == Phase::repair) {
+      const bool good = source_ == from && round == next_ && key.vector.origin == from &&
+                        key.coding == Coding::exact;
+      return good ? Status(Ok{}) : malformed("repair that was not asked for");
+    }
+    if (phase > Phase::repair || !known) return malformed("piece without a share before it");
+    if (!wanted) return wanted.error();
+    // Else a liar could end the round while parts wait for room, which are read from its vector.
+    if (phase == Phase::mean && weight_ > 0 && !sent_.at(*piece))
+      return malformed("piece of a mean that lacks this node's part");
+    return Ok{};
+  }
+
+  void take(Arrival&& arrival, GroupTurn& turn) {
+    const TransferKey key = arrival.key;
+    const std::size_t piece = grid_.find(arrival.range).value();
+    const Round round = key.vector.round;
+    const auto under_way = attempts_.find(round);
+    if (under_way != attempts_.end()) {
+      const auto wanted = under_way->second->admit(arrival.from, key, piece);
+      if (wanted && !*wanted) return void(turn.late(round));
+    }
+    if (ReplanningTopology* const replanning = common_.topology->replanning())
+      replanning->on_moved(
+          {.peer = arrival.from, .bytes = common_.coder.size(key.coding, arrival.range)},
+          turn.now());
+    if (Phase(key.phase) == Phase::repair) {
+      put_piece(round, piece, arrival.values);
+      return settle(turn);
+    }
+    Payload bytes;
+    for (const Common::Arrived& one : common_.arrived)
+      if (one.key == key && one.range == arrival.range) bytes = one.bytes;
+    AttemptContext context = this->context(round, turn.now(), std::move(bytes));
+    if (!attempt(round).take(std::move(arrival), piece, context))
+      turn.own.record("refused", round, 1);
+    carry_out(round, context, turn);
+    settle(turn);
+  }
+
+  Payload encoded(const TransferKey& key, Range range) {
+    const auto piece = grid_.find(range);
+    LH_CHECK(piece);
+    if (Phase(key.phase) == Phase::repair) {
+      LH_CHECK(mean_.whole() && mean_.round == key.vector.round);
+      const std::span<const float> mean = mean_.values;
+      return common_.coder.write(key.vector, Coding::exact, range,
+                                 mean.empty() ? mean : mean.subspan(range.offset, range.length));
+    }
+    const auto it = attempts_.find(key.vector.round);
+    LH_CHECK(it != attempts_.end() && key.epoch == team_.epoch);
+    AttemptContext context = this->context(key.vector.round);
+    if (Phase(key.phase) == Phase::part && key.vector.round == next_) sent_.at(*piece) = true;
+    return it->second->encoded(key, *piece, context);
+  }
+
+  // This node's part; see VectorPort.
+  std::span<const float> part_values(const TransferKey& key, Range range) {
+    const auto piece = grid_.find(range);
+    LH_CHECK(piece && key.coding == Coding::up && key.vector == own_key(next_) && begun_);
+    sent_.at(*piece) = true;
+    const std::span<const float> own = values_;
+    return own.empty() ? own : own.subspan(range.offset, range.length);
+  }
+
+  Payload encode_part(const TransferKey& key, Range range, std::span<const float> values) {
+    return common_.coder.write(key.vector, key.coding, range, values);
+  }
+
+  // when an attempt wants to be woken
+  std::optional<Time> due() const {
+    std::optional<Time> first;
+    for (const auto& [round, attempt] : attempts_)
+      if (const auto due = attempt->due(); due && (!first || *due < *first)) first = due;
+    return first;
+  }
+
+  void on_time(GroupTurn& turn) {
+    for (const auto& [round, attempt] : attempts_) {
+      if (!attempt->due() || *attempt->due() > turn.now()) continue;
+      AttemptContext context = this->context(round, turn.now());
+      attempt->on_time(context);
+      carry_out(round, context, turn);
+    }
+    settle(turn);
+  }
+
   // After anything that may have completed a round here.
-  void settle(GroupTurn&);
+  void settle(GroupTurn& turn) {
+    if (begun_ && mean_.whole() && mean_.round == next_) end_round(turn);
+    for (auto it = attempts_.begin(); it != attempts_.end();) {
+      const auto& [round, attempt] = *it++;
+      if (!team_.takes_part() && attempt->reduced()) {
+        next_ = std::max(next_, round + 1);
+        lowest_ = std::max(lowest_, round + 1);
+      }
+      const bool empty =
+          mean_.kept && mean_.round == round && mean_.has_contributors && mean_.counted.empty();
+      if (round < lowest_ && (attempt->drained() || empty)) drop(round);
+    }
+    forget_plans();
+  }
 
   // --- what its group decides after a loss
-  void end_attempts();
-  void forget_unfinished();              // what the epoch that is over has left
-  void fetch_from(Rank, GroupTurn&);     // the mean of the round under way
-  bool can_give(const VectorId&) const;  // this mean is here
+  void end_attempts() {
+    while (!attempts_.empty()) drop(attempts_.begin()->first);
+  }
+
+  // what the epoch that is over has left
+  void forget_unfinished() {
+    end_attempts();
+    plans_.clear();
+    if (!mean_.whole()) mean_ = {};
+    if (!served_.empty()) common_.transfer->cancel(repair_key(), std::nullopt);
+    served_.clear();
+    source_.reset();
+    // Members may repeat a round that a server had reduced.
+    if (!team_.takes_part() && next_ > 0) lowest_ = next_ - 1;
+  }
+
+  // the mean of the round under way
+  void fetch_from(Rank rank, GroupTurn& turn) {
+    source_ = rank;
+    turn.own.send(rank, Fetch{team_.epoch, id(next_)}, {}, kControl);
+  }
+
+  // this mean is here
+  bool can_give(const VectorId& vector) const {
+    return mean_.whole() && mean_.round == vector.round;
+  }
+
   // Gives the mean to a member that asks for it. An Error: for the second time.
-  Status repair(Rank to, GroupTurn&);
+  Status repair(Rank to, GroupTurn& turn) {
+    if (!served_.insert(to).second) return malformed("fetch for the second time");
+    Contributors roster = contributors_of(team_, own_key(mean_.round), mean_.counted, mean_.weight);
+    roster.formed = mean_.epoch;
+    turn.own.send(to, roster, {}, kControl);
+    if (mean_.counted.empty()) return Ok{};
+    Outgoing repair{repair_key(), to, {}, mean_.weight, kBulk};
+    for (std::size_t piece = 0; piece < grid_.pieces(); ++piece)
+      repair.ranges.push_back(grid_.range(piece));
+    common_.transfer->begin(std::move(repair), turn.transfer);
+    return Ok{};
+  }
+
   void follow(Round round) { next_ = lowest_ = round; }
   // At a node that has come back: it has had no mean here, so there is none that it could give.
   bool borrowed = false;
@@ -117,27 +361,184 @@ class Exchange {
   bool idle() const { return attempts_.empty(); }
   std::uint64_t length() const { return grid_.length(); }
   bool exact() const { return exact_; }
-  std::string waiting_for() const;
-  void state(Archive&);
+  std::string waiting_for() const {
+    const std::string round = "round " + std::to_string(next_) + ": ";
+    if (source_) return round + "repair from " + std::to_string(*source_);
+    if (held_) return round + common_.topology->replanning()->standing(id(next_)).hold.value_or("");
+    const bool some = mean_.kept && mean_.round == next_;
+    return attempts_.at(next_)->waiting_for(some ? mean_.have : std::vector<bool>{});
+  }
+
+  void state(Archive& ar) {
+    ar(next_, lowest_, borrowed, opener);
+    ar(begun_, knows_round_, held_, values_, weight_, wants_own_, own_, sent_);
+    ar(mean_, outcome_, source_, served_);
+    std::vector<Round> rounds;
+    for (const auto& [round, attempt] : attempts_) rounds.push_back(round);
+    ar(rounds);
+    if (ar.loading()) attempts_.clear();
+    if (!rounds.empty() && team_.members.empty()) return ar.fail("holds attempts of nobody");
+    for (const Round round : rounds) attempt(round).state(ar);
+  }
 
  private:
-  AttemptContext context(Round, Time now = Time{0}, Payload arrived = {});
-  void carry_out(Round, AttemptContext&, GroupTurn&);
+  AttemptContext context(Round round, Time now = Time{0}, Payload arrived = {}) {
+    const bool has_own = begun_ && weight_ > 0 && round == next_;
+    const ExchangeBuffers buffers(
+        common_.coder, grid_, own_key(round), exact_,
+        has_own ? std::span<const float>(values_) : std::span<const float>{});
+    return AttemptContext(buffers, now, std::move(arrived));
+  }
+
+  void carry_out(Round round, AttemptContext& context, GroupTurn& turn) {
+    for (const auto& [piece, values] : context.means) put_piece(round, piece, values);
+    for (auto& [counted, weight] : context.contributors_known)
+      put_contributors(round, std::move(counted), weight, team_.epoch);
+    // In the class of the pieces and before them: it comes first.
+    for (const auto& [to, share] : context.shares) turn.own.send(to, share, {}, kBulk);
+    for (AttemptActions::Told& told : context.notes) {
+      told.note.epoch = team_.epoch;
+      told.note.vector = {told.about, team_.self};
+      turn.own.send(told.to, told.note, {}, told.service);
+    }
+    if (context.roster) {
+      Message message;  // one buffer for all
+      message.kind = Contributors::kKind;
+      message.head = Payload(share(to_wire(*context.roster)));
+      for (const Rank to : context.contributors_to) turn.own.send(to, message, kControl);
+    }
+    for (const auto& [key, to] : context.cancelled) common_.transfer->cancel(key, to);
+    for (Outgoing& outgoing : context.posts)
+      common_.transfer->begin(std::move(outgoing), turn.transfer);
+    if (!context.given_up.empty()) turn.own.fail(context.given_up);
+  }
+
   VectorId id(Round round) const { return {round, group_, range_}; }
   CodecKey own_key(Round round) const { return {id(round), team_.self}; }
-  Attempt& attempt(Round);
-  const Plan* plan_of(Round);
-  Round since(Round) const;  // see ReplanningTopology
-  std::unique_ptr<Plan> make_plan(Round since) const;
-  void forget_plans();
-  void drop(Round);
-  TransferKey repair_key() const;
-  void open_mean(Round);
-  void put_piece(Round, std::size_t piece, std::span<const float>);
-  void put_contributors(Round, RankList counted, double weight, Epoch formed);
-  bool has_piece(Round, std::size_t piece) const;
-  std::vector<float> own_as_read();
-  void end_round(GroupTurn&);
+  Attempt& attempt(Round round) {
+    auto& attempt = attempts_[round];
+    if (!attempt)
+      attempt = common_.topology->open(
+          {id(round), exact_, &team_, plan_of(round), !exact_ && common_.coder.mean_of_senders()});
+    return *attempt;
+  }
+
+  const Plan* plan_of(Round round) {
+    const Round since = this->since(round);
+    auto& plan = plans_[since];
+    if (!plan) plan = make_plan(since);
+    return plan.get();
+  }
+
+  // see ReplanningTopology
+  Round since(Round round) const {
+    ReplanningTopology* const replanning = common_.topology->replanning();
+    return replanning ? replanning->standing(id(round)).since : 0;
+  }
+
+  // Nothing if no worker is left.
+  std::unique_ptr<Plan> make_plan(Round since) const {
+    if (team_.members.empty()) return nullptr;
+    Topology& topology = *common_.topology;
+    if (since > 0)
+      return std::make_unique<Plan>(grid_, team_,
+                                    topology.replanning()->forest_since(since, grid_));
+    if (const auto forest = topology.forest(grid_, team_))
+      return std::make_unique<Plan>(grid_, team_, *forest);
+    return std::make_unique<Plan>(grid_, team_);
+  }
+
+  // Attempts keep theirs, also one that a share out of turn opened before its plan was known.
+  void forget_plans() {
+    if (plans_.size() < 2) return;
+    const Round next = since(next_);
+    std::set<const Plan*> used;
+    for (const auto& [round, attempt] : attempts_) used.insert(attempt->spec().plan);
+    std::erase_if(plans_, [&](const auto& one) {
+      return one.first != next && !used.contains(one.second.get());
+    });
+  }
+
+  void drop(Round round) {
+    const auto attempt = attempts_.find(round);
+    if (attempt == attempts_.end()) return;
+    for (const TransferKey& key : attempt->second->posted())
+      common_.transfer->cancel(key, std::nullopt);
+    attempts_.erase(attempt);
+  }
+
+  TransferKey repair_key() const {
+    return {team_.epoch, own_key(mean_.round), std::uint8_t(Phase::repair), Coding::exact};
+  }
+
+  void open_mean(Round round) {
+    if (mean_.kept && mean_.round == round) return;
+    // Whoever fetched the last mean and contributed to this one has it, or lied about needing it.
+    if (!served_.empty()) common_.transfer->cancel(repair_key(), std::nullopt);
+    std::vector<float> values = std::move(mean_.values);
+    values.resize(common_.place.phantom ? 0 : grid_.length());
+    const std::size_t pieces = grid_.pieces();
+    mean_ = {.kept = true,
+             .round = round,
+             .values = std::move(values),
+             .have = std::vector<bool>(pieces),
+             .missing = pieces,
+             .has_contributors = false,
+             .counted = {},
+             .weight = 0,
+             .epoch = 0};
+    outcome_ = false;
+  }
+
+  void put_piece(Round round, std::size_t piece, std::span<const float> values) {
+    open_mean(round);
+    LH_CHECK(!mean_.have[piece]);
+    mean_.have[piece] = true;
+    --mean_.missing;
+    if (common_.place.phantom) return;
+    std::copy(values.begin(), values.end(),
+              mean_.values.begin() + std::ptrdiff_t(grid_.range(piece).offset));
+  }
+
+  void put_contributors(Round round, RankList counted, double weight, Epoch formed) {
+    open_mean(round);
+    mean_.has_contributors = true;
+    mean_.counted = std::move(counted);
+    mean_.weight = weight;
+    mean_.epoch = formed;
+    if (mean_.counted.empty()) mean_.values.clear();
+  }
+
+  bool has_piece(Round round, std::size_t piece) const {
+    return mean_.kept && mean_.round == round && mean_.have[piece];
+  }
+
+  // Codecs write the same bytes of a contribution until it is settled.
+  std::vector<float> own_as_read() {
+    std::vector<float> own;
+    if (!wants_own_ || weight_ == 0 || common_.place.phantom) return own;
+    const AttemptContext context = this->context(next_);
+    for (std::size_t piece = 0; piece < grid_.pieces(); ++piece) {
+      const std::vector<float> values = context.buffers.own_values(piece);
+      own.insert(own.end(), values.begin(), values.end());
+    }
+    return own;
+  }
+
+  void end_round(GroupTurn& turn) {
+    own_ = own_as_read();
+    if (weight_ > 0) common_.coder.settle(own_key(next_), Coding::up, Codec::Fate::delivered);
+    if (ReplanningTopology* const replanning = common_.topology->replanning()) {
+      TopologyOutput output;
+      replanning->on_mean_ready(id(next_), grid_, turn.now(), output);
+      output.carry_out(team_.epoch, turn.own);
+    }
+    lowest_ = ++next_;
+    begun_ = borrowed = knows_round_ = false;
+    source_.reset();
+    values_ = {};
+    outcome_ = true;
+  }
 
   Common& common_;
   const GroupMembers& team_;

@@ -2,91 +2,139 @@
 // Many trees at once, planned so that all links of the network work. docs/overlay/forest.md
 #include <memory>
 
+#include "longhaul/overlay/belief.h"
 #include "longhaul/overlay/replanner.h"
 #include "longhaul/overlay/sites.h"
 #include "longhaul/overlay/tree_attempt.h"
 
 namespace longhaul::overlay {
 
-struct ForestConfig {
-  std::string phases = "streamed";
-  std::uint32_t pieces = 1600;
-  std::string rates = "configured";
-  double drift = 0.2;
-  double ema = 0.5;
-  std::uint32_t probe_rounds = 20;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "phases",
-                .doc = "streamed: a piece goes on when it is mixed, or its mean is there; "
-                       "sequential: when all of its tree is",
-                .choices = {"streamed", "sequential"}},
-          self.phases);
-    visit(Field{.name = "pieces",
-                .doc = "into which a vector is cut, or more; none shorter than 4,096 values or "
-                       "longer than a chunk. More of them fill and drain the trees faster",
-                .min = 1,
-                .max = 1 << 20},
-          self.pieces);
-    visit(Field{.name = "rates",
-                .doc = "configured: trees are planned by what the job says of its network; "
-                       "learned: from that plan on by what its traffic reaches, and anew when that "
-                       "changes",
-                .choices = {"configured", "learned"}},
-          self.rates);
-    visit(Field{.name = "drift",
-                .doc = "learned: by how much a rate has changed when planning anew is tried",
-                .max = 10,
-                .unit = "share",
-                .positive = true},
-          self.drift);
-    visit(Field{.name = "ema",
-                .doc = "learned: weight of a new figure against what was known, if they differ by "
-                       "less than `drift`",
-                .max = 1,
-                .positive = true},
-          self.ema);
-    visit(Field{.name = "probe_rounds",
-                .doc = "learned: after so many rounds without another plan a pair that none of "
-                       "its trees uses is tried with a small part of the vector; 0: never",
-                .max = 1e9,
-                .unit = "rounds"},
-          self.probe_rounds);
-  }
-};
-
 class PlannedForest final : public Topology, private ReplanningTopology {
  public:
-  // `network`: what the job says of it, which has the sites of all nodes. Null: all links are
-  // alike.
-  PlannedForest(const ForestConfig& config, std::shared_ptr<const flow::Wan> network,
-                const Place& place);
+  struct Config {
+    std::string phases = "streamed";
+    std::uint32_t pieces = 1600;
+    std::string rates = "configured";
+    double drift = 0.2;
+    double ema = 0.5;
+    std::uint32_t probe_rounds = 20;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(phases,
+                     .doc =
+                         "streamed: a piece goes on when it is mixed, or its mean is there; "
+                         "sequential: when all of its tree is",
+                     .choices = {"streamed", "sequential"});
+      LONGHAUL_FIELD(pieces,
+                     .doc =
+                         "into which a vector is cut, or more; none shorter than 4,096 values or "
+                         "longer than a chunk. More of them fill and drain the trees faster",
+                     .min = 1, .max = 1 << 20);
+      LONGHAUL_FIELD(
+          rates,
+          .doc =
+              "configured: trees are planned by what the job says of its network; "
+              "learned: from that plan on by what its traffic reaches, and anew when that "
+              "changes",
+          .choices = {"configured", "learned"});
+      LONGHAUL_FIELD(drift,
+                     .doc = "learned: by how much a rate has changed when planning anew is tried",
+                     .max = 10, .unit = "share", .positive = true);
+      LONGHAUL_FIELD(
+          ema,
+          .doc =
+              "learned: weight of a new figure against what was known, if they differ by "
+              "less than `drift`",
+          .max = 1, .positive = true);
+      LONGHAUL_FIELD(probe_rounds,
+                     .doc =
+                         "learned: after so many rounds without another plan a pair that none of "
+                         "its trees uses is tried with a small part of the vector; 0: never",
+                     .max = 1e9, .unit = "rounds");
+    }
+  };
+
+  // By the sites and rates that the job says of the network; without it all links are alike.
+  PlannedForest(const Config& config, const OverlayParts& parts, const Place& place)
+      : config_(config),
+        parameters_(place.layout ? place.layout->parameters().length : 0),
+        longest_piece_(place.longest_piece()),
+        replanner_(replanner_of(config, parts.network, place)) {}
 
   Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
     return {length, 1, piece_length(length, config_.pieces, chunk)};
   }
-  std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
+  // A site's members take turns, from tree to tree, at being the one who speaks with other sites.
+  std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
+    return replanner_.first_forest(team, grid);
+  }
+
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<TreeAttempt>(spec, config_.phases == "streamed", true);
   }
 
-  void on_team(std::uint32_t group, const GroupMembers*) override;
-  void state(Archive&) override;
+  void on_team(std::uint32_t group, const GroupMembers* team) override {
+    if (team && group == 0) replanner_.new_team(*team);
+  }
+
+  void state(Archive& ar) override { replanner_.state(ar); }
+
   ReplanningTopology* replanning() override { return this; }
 
   const forest::Replanner& replanner() const { return replanner_; }
 
  private:
-  // ReplanningTopology
-  Standing standing(const VectorId&) const override;
-  Forest forest_since(Round, const Partition&) const override;
-  void on_ready(const VectorId&, const Partition&, TopologyOutput&) override;
-  void on_contributed(const VectorId&, Time now) override;
-  void on_mean_ready(const VectorId&, const Partition&, Time now, TopologyOutput&) override;
-  void on_moved(const Moved&, Time now) override;
-  Status take(Rank from, const TopologyMessage&, TopologyOutput&) override;
+  // Is it exchanged by all workers; is it the parameters?
+  static bool of_all(const VectorId& key) { return key.group == 0; }
+  static bool planned_anew(const VectorId& key) { return of_all(key) && key.range == 0; }
 
-  const ForestConfig config_;
+  static forest::Replanner replanner_of(const Config& config,
+                                        const std::shared_ptr<const flow::Wan>& network,
+                                        const Place& place) {
+    return {{config.rates == "learned", config.ema, {config.drift, config.probe_rounds}},
+            network,
+            network ? sites_of(*network, place) : number_sites(place)};
+  }
+
+  // ReplanningTopology
+  // What is not of the parameters, and of all, waits for the first plan alone; groups of
+  // some workers do not go by it.
+  Standing standing(const VectorId& key) const override {
+    if (!of_all(key)) return {};
+    if (!planned_anew(key)) return {0, replanner_.hold_of_first()};
+    return {replanner_.since(key.round), replanner_.hold(key.round)};
+  }
+
+  Forest forest_since(Round since, const Partition& grid) const override {
+    return replanner_.forest_since(since, grid);
+  }
+
+  // The first plan is one for vectors like the parameters, whatever is exchanged first.
+  void on_ready(const VectorId& key, const Partition& grid, TopologyOutput& output) override {
+    if (!of_all(key)) return;
+    const bool own = planned_anew(key) || parameters_ == 0;
+    replanner_.on_ready(own ? grid : cut(parameters_, 1, longest_piece_), output);
+  }
+
+  void on_contributed(const VectorId& key, Time now) override {
+    if (planned_anew(key)) replanner_.on_contributed(key.round, now);
+  }
+
+  void on_mean_ready(const VectorId& key, const Partition& grid, Time now,
+                     TopologyOutput& output) override {
+    if (planned_anew(key)) replanner_.on_mean_ready(key.round, grid, now, output);
+  }
+
+  void on_moved(const Moved& moved, Time now) override {
+    if (moved.sent) return replanner_.on_sent(moved.peer, moved.bytes, moved.waited, now);
+    replanner_.on_received(moved.peer, moved.bytes, now);
+  }
+
+  Status take(Rank from, const TopologyMessage& notice, TopologyOutput& output) override {
+    return replanner_.take(from, notice, output);
+  }
+
+  const Config config_;
   const std::uint64_t parameters_, longest_piece_;  // of the job; 0: without a model
   forest::Replanner replanner_;
 };

@@ -21,9 +21,9 @@ struct PairRate {
   std::uint32_t age = 0;  // rounds since it was last measured
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "to"}, self.to);
-    visit(Field{.name = "rate", .max = kMostRate, .unit = "bytes/s", .positive = true}, self.rate);
-    visit(Field{.name = "age", .unit = "rounds"}, self.age);
+    LONGHAUL_FIELD(to);
+    LONGHAUL_FIELD(rate, .max = kMostRate, .unit = "bytes/s", .positive = true);
+    LONGHAUL_FIELD(age, .unit = "rounds");
   }
 };
 
@@ -37,11 +37,11 @@ struct RateReport {
   double took = 0;              // s from its part to the mean; 0: it gave none
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "round"}, self.round);
-    visit(Field{.name = "pairs", .max = kMostPeers}, self.pairs);
-    visit(Field{.name = "up", .min = 0, .max = kMostRate, .unit = "bytes/s"}, self.up);
-    visit(Field{.name = "down", .min = 0, .max = kMostRate, .unit = "bytes/s"}, self.down);
-    visit(Field{.name = "took", .min = 0, .max = kMostSeconds, .unit = "s"}, self.took);
+    LONGHAUL_FIELD(round);
+    LONGHAUL_FIELD(pairs, .max = kMostPeers);
+    LONGHAUL_FIELD(up, .min = 0, .max = kMostRate, .unit = "bytes/s");
+    LONGHAUL_FIELD(down, .min = 0, .max = kMostRate, .unit = "bytes/s");
+    LONGHAUL_FIELD(took, .min = 0, .max = kMostSeconds, .unit = "s");
   }
 };
 
@@ -52,10 +52,10 @@ struct PlannedTree {
   double share = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "root"}, self.root);
-    visit(Field{.name = "reduce_to", .max = kMostSites}, self.reduce_to);
-    visit(Field{.name = "spread_from", .max = kMostSites}, self.spread_from);
-    visit(Field{.name = "share", .min = 0, .max = 1}, self.share);
+    LONGHAUL_FIELD(root);
+    LONGHAUL_FIELD(reduce_to, .max = kMostSites);
+    LONGHAUL_FIELD(spread_from, .max = kMostSites);
+    LONGHAUL_FIELD(share, .min = 0, .max = 1);
   }
 };
 
@@ -70,10 +70,10 @@ struct NewPlan {
   double lag = 1;                  // SitePlan::lag
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "version", .min = 1}, self.version);
-    visit(Field{.name = "start"}, self.start);
-    visit(Field{.name = "trees", .max = kMostTrees}, self.trees);
-    visit(Field{.name = "lag", .min = 0, .max = 1, .unit = "share of the vector"}, self.lag);
+    LONGHAUL_FIELD(version, .min = 1);
+    LONGHAUL_FIELD(start);
+    LONGHAUL_FIELD(trees, .max = kMostTrees);
+    LONGHAUL_FIELD(lag, .min = 0, .max = 1, .unit = "share of the vector");
   }
 };
 
@@ -85,8 +85,8 @@ struct PlanAck {
   std::uint64_t digest = 0;  // of the plan, as digest_of() has it
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "version", .min = 1}, self.version);
-    visit(Field{.name = "digest"}, self.digest);
+    LONGHAUL_FIELD(version, .min = 1);
+    LONGHAUL_FIELD(digest);
   }
 };
 

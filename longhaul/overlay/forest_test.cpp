@@ -16,7 +16,7 @@ using testing::place_of;
 using testing::team_of;
 
 // Site i is "s<i>". Rates fall from site to site, one pair is thin.
-std::shared_ptr<const flow::Wan> slope(std::uint32_t sites) {
+OverlayParts slope(std::uint32_t sites) {
   flow::Wan wan;
   for (std::uint32_t i = 0; i < sites; ++i) {
     const double rate = 2e7 / (1 + i);
@@ -24,7 +24,9 @@ std::shared_ptr<const flow::Wan> slope(std::uint32_t sites) {
   }
   wan.usual.delay_s = 0.02;
   if (sites > 1) wan.pairs[{0, 1}] = {.rate = 1e5, .delay_s = 0.05};
-  return std::make_shared<flow::Wan>(wan);
+  OverlayParts parts;
+  parts.network = std::make_shared<flow::Wan>(wan);
+  return parts;
 }
 
 bool equal(const Forest& a, const Forest& b) {
@@ -36,7 +38,7 @@ bool equal(const Forest& a, const Forest& b) {
 }
 
 TEST(PlannedForest, PiecesAreAsManyAsWished) {
-  const PlannedForest forest({}, nullptr, place_of(3, 1));
+  const PlannedForest forest({}, {}, place_of(3, 1));
   EXPECT_EQ(forest.cut(25'000'000, 8, 65536).range(0).length, 15625u);
 }
 
@@ -101,7 +103,7 @@ TEST(PlannedForest, TheNetworkDecides) {
   EXPECT_LE(sent, grid.pieces() * 12 / 10);
   EXPECT_LE(received, grid.pieces() * 12 / 10);
   // Nothing is known: stars, one of each.
-  const auto alike = PlannedForest({}, nullptr, place_of(4, 1)).forest(grid, team_of(4));
+  const auto alike = PlannedForest({}, {}, place_of(4, 1)).forest(grid, team_of(4));
   EXPECT_EQ(alike->trees.size(), 4u);
 }
 

@@ -1,30 +1,77 @@
 #pragma once
 // All parts to all, and no mean on its way: every node adds what all have encoded. For codecs whose
 // vectors may not be added as they are encoded. docs/overlay/gather.md
+#include <algorithm>
 #include <map>
+#include <numeric>
 
-#include "longhaul/overlay/attempt.h"
-#include "longhaul/overlay/reduction.h"
+#include "longhaul/core/registry.h"
+#include "longhaul/overlay/reducing_attempt.h"
 
 namespace longhaul::overlay {
 
-struct GatherConfig {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
-};
+class GatherAttempt final : public ReducingAttempt {
+  static constexpr std::uint32_t kGatherHops = 1;
 
-class GatherAttempt final : public Attempt {
  public:
-  explicit GatherAttempt(const ExchangeSpec&);
+  explicit GatherAttempt(const ExchangeSpec& spec) : ReducingAttempt(spec) {
+    expect_weights(spec.grid().pieces());
+    pieces_.resize(spec.grid().pieces(), {.reduction = Reduction(spec.of_senders)});
+  }
 
-  void contribute(std::uint64_t length, double weight, AttemptContext&) override;
-  Status take_announcement(Rank from, const Announcement&, AttemptContext&) override;
-  Result<bool> admit(Rank from, const TransferKey&, std::size_t piece) const override;
-  Status take(Arrival&&, std::size_t piece, AttemptContext&) override;
-  Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) override;
+  void contribute(std::uint64_t length, double weight, AttemptContext& context) override {
+    set_contribution(weight);
+    const TransferKey part = key(Phase::part, Coding::up, spec_.team->self);
+    std::vector<Range> all;
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
+      all.push_back(spec_.grid().range(piece));
+    const std::vector<Rank> others = spec_.team->others();
+    for (const Rank to : others) context.shares.emplace_back(to, share(length));
+    if (weight > 0 && !others.empty()) {
+      for (std::uint32_t piece = 0; piece < pieces_.size(); ++piece)
+        outbox_[piece].left = std::uint32_t(others.size());
+      for (const Rank to : others) post(part, to, all, weight, 0, kGatherHops, context);
+    }
+    set_weight(self(), weight);
+    go_on(context);
+  }
+
+  Status take_announcement(Rank from, const Announcement& share, AttemptContext& context) override {
+    LH_TRY(take_weight(from, share.weight, spec_.team->takes_part()));
+    go_on(context);
+    return Ok{};
+  }
+
+  Result<bool> admit(Rank from, const TransferKey& key, std::size_t piece) const override {
+    if (key != this->key(Phase::part, Coding::up, from))
+      return refuse(from, "a piece that is no part of its own, or in another coding");
+    return admit_part(from, pieces_[piece]);
+  }
+
+  Status take(Arrival&& arrival, std::size_t piece, AttemptContext& context) override {
+    LH_TRY(add_part(std::move(arrival), pieces_[piece]));
+    if (contributed()) advance(piece, context);
+    return Ok{};
+  }
+
+  Payload encoded(const TransferKey&, std::size_t piece, AttemptContext& context) override {
+    const auto own = outbox_.find(std::uint32_t(piece));
+    LH_CHECK(own != outbox_.end());
+    Payload bytes = write(own->second, piece, context);
+    if (--own->second.left == 0) outbox_.erase(own);
+    return bytes;
+  }
+
   Progress progress() const override { return {to_reduce_ == 0, outbox_.empty()}; }
-  std::string waiting_for(const std::vector<bool>& mean_pieces) const override;
-  void state(Archive&) override;
+  std::string waiting_for(const std::vector<bool>&) const override {
+    const std::vector<Rank> ranks = lacking(pieces_);
+    return round_text() + (ranks.empty() ? roster_text() : ": parts of " + named_ranks(ranks));
+  }
+
+  void state(Archive& ar) override {
+    ReducingAttempt::state(ar);
+    ar(pieces_, to_reduce_, outbox_);
+  }
 
  private:
   struct Piece {
@@ -40,28 +87,55 @@ class GatherAttempt final : public Attempt {
     void state(auto& ar) { ar(bytes, left); }
   };
 
-  bool all_known() const { return unknown_ == 0; }
-  void set_weight(std::uint32_t member, double weight);
-  void go_on(AttemptContext&);
-  void advance(std::size_t piece, AttemptContext&);
-  const Payload& write(Own&, std::size_t piece, AttemptContext&);
+  // A weight became known: what waited for it may go on.
+  void go_on(AttemptContext& context) {
+    // This node's part is in every mean, so no mean is formed before it is here.
+    if (!contributed()) return;
+    if (is_empty(context)) return;
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece) advance(piece, context);
+  }
 
-  std::vector<double> weights_;  // by member
-  std::uint32_t unknown_ = 0;    // members not heard of
-  std::uint32_t givers_ = 0;     // members heard of that contribute
-  double total_ = 0;             // of all weights, in rank order, once all are known
+  void advance(std::size_t piece, AttemptContext& context) {
+    Piece& one = pieces_[piece];
+    if (one.done) return;
+    if (weight() > 0 && one.reduction.wants(self(), weights_)) {
+      // After its mean this node's vector may be gone.
+      const auto own = outbox_.find(std::uint32_t(piece));
+      if (own != outbox_.end()) write(own->second, piece, context);
+      one.reduction.add(self(), context.buffers.own_values(piece), weights_);
+    }
+    if (!one.reduction.advance(weights_)) return;
+    context.means[piece] = one.reduction.mean(total_);
+    one = {.done = true};
+    --to_reduce_;
+    if (piece == 0 && spec_.plan->root() == spec_.team->self) tell_contributors(weights_, context);
+  }
+
+  // Once for all receivers.
+  const Payload& write(Own& own, std::size_t piece, AttemptContext& context) {
+    if (!own.bytes) own.bytes = context.buffers.own_bytes(piece);
+    return *own.bytes;
+  }
+
   std::vector<Piece> pieces_;
-  std::size_t to_reduce_ = 0;
   std::map<std::uint32_t, Own> outbox_;  // by piece
 };
 
 class Gather final : public Topology {
  public:
-  explicit Gather(const GatherConfig&) {}
-  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
-    return {length, 1, chunk};
+  struct Config {
+    template <class Self, class Visit>
+    static void fields(Self&, Visit&&) {}
+  };
+
+  Gather(const Config&, const OverlayParts&, const Place&) {}
+  // One tree: what a star sends down, every node sends to all.
+  std::optional<RoutePlan> routes(const Partition& grid, const GroupMembers& team) const override {
+    auto routes = Topology::routes(grid, team);
+    routes->all_to_all = true;
+    return routes;
   }
-  std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override;
+
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<GatherAttempt>(spec);
   }

@@ -16,84 +16,428 @@
 // has the mean of r, so a piece of the mean of r+1 proves that nobody will fetch r any more.
 //
 // Rejoin. A node that has come back knows nothing: it takes part from the round that the others'
-// reports say, and begins anew in every epoch until it has had a mean (rejoin.cpp). Of a group that
+// reports say, and begins anew in every epoch until it has had a mean (below). Of a group that
 // was made before it came back it is no member (core/group_number.h).
 //
 // End. A member that has closed the group keeps the last mean until all live members have closed
 // it, and answers reports and fetches; then its owner drops the Group.
+#include <algorithm>
+
+#include "longhaul/core/group_number.h"
 #include "longhaul/overlay/exchange.h"
+#include "longhaul/overlay/messages.h"
 
 namespace longhaul::overlay {
 
 class Group {
+  static constexpr std::size_t kMostRanges = 64;
+
  public:
   // `members`: workers of the job, dead or alive, ascending. Group 0 has all.
-  Group(Common&, std::uint32_t number, RankList members);
+  Group(Common& common, std::uint32_t number, RankList members) : common_(common), number_(number) {
+    team_.self = common.place.self;
+    team_.workers = std::move(members);
+    if (team_.workers != common.workers) team_.name = to_bits(team_.workers);
+    form_team();
+  }
+
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   // --- the owner of the overlay
-  Status begin(const VectorId&, const Contribution&, GroupTurn&);
-  std::optional<Round> next_round(std::uint32_t range) const;
-  std::optional<Outcome> poll(const VectorId&);
-  void close(GroupTurn&);
-  std::string waiting_for() const;  // "": nothing
+  Status begin(const VectorId& key, const Contribution& given, GroupTurn& turn) {
+    LH_CHECK(team_.takes_part() && !closed_);
+    LH_LET(found, exchange(key, given.length, given.exact, {}));
+    opener_.reset();
+    const bool again = found->begun();
+    if (given.knows_round && found->is_told() && !again && found->next() != key.round) {
+      found->end_attempts();  // the others have not said yet, or one of them was wrong
+      found->follow(key.round);
+    }
+    found->begin(key.round, given);
+    if (!again && !frozen()) found->contribute(turn);
+    return Ok{};
+  }
+
+  std::optional<Round> next_round(std::uint32_t range) const {
+    const Exchange* exchange = find(range);
+    if (exchange && !exchange->is_told()) return exchange->next();
+    if (common_.newcomer() && (team_.epoch == 0 || frozen())) return std::nullopt;
+    return told(range);
+  }
+
+  std::optional<Outcome> poll(const VectorId& key) {
+    Exchange* exchange = find(key.range);
+    return exchange ? exchange->poll(key.round) : std::nullopt;
+  }
+
+  void close(GroupTurn& turn) {
+    for (const auto& [range, exchange] : exchanges_) LH_CHECK(!exchange.begun());
+    closed_ = true;
+    tell_closed(turn);
+  }
+
+  // "": nothing
+  std::string waiting_for() const {
+    if (frozen())
+      return (number_ == 0 ? "" : "group " + std::to_string(number_) + ", ") + "epoch " +
+             std::to_string(team_.epoch) + ": reports of " +
+             named_ranks({awaiting_reports_.begin(), awaiting_reports_.end()});
+    for (const auto& [range, exchange] : exchanges_) {
+      if (!exchange.begun()) continue;
+      return exchange.waiting_for() + (number_ == 0 && range == 0
+                                           ? ""
+                                           : " (group " + std::to_string(number_) + ", range " +
+                                                 std::to_string(range) + ")");
+    }
+    return "";
+  }
 
   // --- inputs
-  Status take(Rank from, const Announcement&, GroupTurn&);
-  Status take(Rank from, const Contributors&, GroupTurn&);
-  Status take(Rank from, const AttemptMessage&, GroupTurn&);
-  Status take(Rank from, const Report&, GroupTurn&);
-  Status take(Rank from, const Fetch&, GroupTurn&);
-  Status take(Rank from, const Closed&, GroupTurn&);
-  Status admit(Rank from, const TransferKey&, Range) const;
-  Result<std::vector<float>> decode(const TransferKey&, Range, const Payload&) const;
-  void take(Arrival&&, GroupTurn&);
-  Payload encoded(const TransferKey&, Range);
-  std::span<const float> part_values(const TransferKey&, Range);
-  Payload encode_part(const TransferKey&, Range, std::span<const float> values);
-  void on_view(GroupTurn&);
-  void on_time(GroupTurn&);
-  void settle(GroupTurn&);
-  void contribute_held(GroupTurn&);  // what the topology held back, if it may go now
-  void recover(GroupTurn&);          // reports to all others, and awaits their reports
+  Status take(Rank from, const Announcement& share, GroupTurn& turn) {
+    LH_TRY(check_members(from, share.members));
+    if (common_.newcomer()) LH_TRY(follow(share, from));
+    LH_LET(when, this->when(share.epoch, share.vector));
+    if (when == When::late) return turn.late(share.vector.round);
+    if (!team_.takes_part() && team_.server != team_.self)
+      return malformed("share for a node without a part in this exchange");
+    if (closed_) return malformed("share for a group that is closed");
+    LH_LET(found, exchange(share.vector, share.length, share.exact, from));
+    return found->take(from, share, turn);
+  }
+
+  Status take(Rank from, const Contributors& roster, GroupTurn& turn) {
+    LH_LET(when, this->when(roster.epoch, roster.vector));
+    if (when == When::late) return turn.late(roster.vector.round);
+    Exchange* exchange = find(roster.vector.range);
+    if (!exchange) return malformed("roster of a round that lacks this node's part");
+    return exchange->take(from, roster, turn);
+  }
+
+  // What a node tells itself stands in no queue, but a view may overtake it.
+  Status take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
+    if (note.vector.origin != from) return malformed("note in another's name");
+    LH_LET(when, this->when(note.epoch, note.vector));
+    if (!team_.index_of(from) && team_.server != from)
+      return malformed("note of who takes no part");
+    Exchange* exchange = find(note.vector.range);
+    if (exchange && note.epoch == team_.epoch) return exchange->take(from, note, turn);
+    if (when != When::late && from != team_.self) return malformed("note without a share before");
+    return turn.late(note.vector.round);
+  }
+
+  // A node that began nothing before this epoch answers and waits for no report: no mean was formed
+  // without it. Nor does a node that has closed the group: it has had every mean.
+  Status take(Rank from, const Report& report, GroupTurn& turn) {
+    LH_TRY(check_members(from, report.members));
+    if (report.epoch > team_.epoch) return malformed("report of an epoch to come");
+    if (report.epoch < team_.epoch) return turn.late(0);
+    if (team_.epoch == 0 || !team_.takes_part() || !team_.index_of(from) || from == team_.self ||
+        heard_.contains(from))
+      return malformed("report that was not awaited");
+    std::map<std::uint32_t, Round> rounds;
+    for (const Report::Standing& standing : report.standings) {
+      const Exchange* exchange = find(standing.range);
+      const bool given = exchange && exchange->begun() && !exchange->held();
+      const Round most = exchange ? exchange->next() + (given ? 1 : 0) : 0;
+      if (standing.rounds > most && !(common_.newcomer() && (!exchange || exchange->borrowed)))
+        return malformed("report of round " + std::to_string(standing.rounds) +
+                         ", which lacks this node's part");
+      if (!rounds.emplace(standing.range, standing.rounds).second)
+        return malformed("report with a repetition");
+    }
+    heard_.insert(from);
+    if (!reported_to_.contains(from)) this->report(from, turn);
+    if (awaiting_reports_.erase(from) == 0) return Ok{};
+    reports_[from] = std::move(rounds);
+    if (!frozen()) resolve(turn);
+    return Ok{};
+  }
+
+  Status take(Rank from, const Fetch& fetch, GroupTurn& turn) {
+    if (fetch.epoch < team_.epoch) return turn.late(fetch.vector.round);
+    Exchange* exchange = find(fetch.vector.range);
+    if (fetch.epoch > team_.epoch || !team_.index_of(from) || !exchange ||
+        !exchange->can_give(fetch.vector))
+      return malformed("fetch of a mean that is not here");
+    return exchange->repair(from, turn);
+  }
+
+  Status take(Rank from, const Closed&, GroupTurn&) {
+    if (!team_.workers.has(from) || number_ == 0)
+      return malformed("a group closed by who is no member");
+    if (team_.index_of(from) && !closed_by_.insert(from).second)
+      return malformed("a group closed for the second time");
+    return Ok{};
+  }
+
+  Status admit(Rank from, const TransferKey& key, Range range) const {
+    LH_LET(when, this->when(key.epoch, key.vector));
+    if (when == When::late) return Ok{};  // decode() makes nothing of it
+    const Exchange* exchange = find(key.vector.range);
+    if (!exchange) return malformed("piece of a vector nobody has spoken of");
+    return exchange->admit(from, key, range);
+  }
+
+  Result<std::vector<float>> decode(const TransferKey& key, Range range,
+                                    const Payload& bytes) const {
+    LH_LET(when, this->when(key.epoch, key.vector));
+    if (when == When::late) return std::vector<float>{};
+    auto values = common_.coder.read(key.vector, key.coding, range, bytes);
+    if (values && Phase(key.phase) == Phase::mean) common_.arrived.push_back({key, range, bytes});
+    return values;
+  }
+
+  void take(Arrival&& arrival, GroupTurn& turn) {
+    const auto when = this->when(arrival.key.epoch, arrival.key.vector);
+    if (!when || *when == When::late) return void(turn.late(arrival.key.vector.round));
+    find(arrival.key.vector.range)->take(std::move(arrival), turn);
+  }
+
+  Payload encoded(const TransferKey& key, Range range) {
+    Exchange* exchange = find(key.vector.range);
+    LH_CHECK(exchange);
+    return exchange->encoded(key, range);
+  }
+
+  std::span<const float> part_values(const TransferKey& key, Range range) {
+    return exchanges_.at(key.vector.range).part_values(key, range);
+  }
+
+  Payload encode_part(const TransferKey& key, Range range, std::span<const float> values) {
+    return exchanges_.at(key.vector.range).encode_part(key, range, values);
+  }
+
+  void on_view(GroupTurn& turn) {
+    if (common_.epoch_of(team_.workers) == team_.epoch)
+      return;  // none of its members was lost or returned
+    for (auto& [range, exchange] : exchanges_) exchange.forget_unfinished();
+    forget_borrowed();
+    form_team();
+    std::erase_if(closed_by_, [&](Rank rank) { return !team_.index_of(rank); });
+    reports_.clear();
+    awaiting_reports_.clear();
+    heard_.clear();
+    reported_to_.clear();
+    if (!team_.takes_part()) return;
+    if (closed_) return;  // it answers members that have not closed it
+    recover(turn);
+  }
+
+  void on_time(GroupTurn& turn) {
+    for (auto& [range, exchange] : exchanges_) exchange.on_time(turn);
+  }
+
+  void settle(GroupTurn& turn) {
+    for (auto& [range, exchange] : exchanges_)
+      if (!exchange.idle()) exchange.settle(turn);  // some may have been sent out
+    tell_closed(turn);
+  }
+
+  // what the topology held back, if it may go now
+  void contribute_held(GroupTurn& turn) {
+    for (auto& [range, exchange] : exchanges_)
+      if (exchange.begun() && exchange.held() && !frozen()) exchange.contribute(turn);
+  }
+
+  // reports to all others, and awaits their reports
+  void recover(GroupTurn& turn) {
+    for (const Rank to : team_.others()) {
+      awaiting_reports_.insert(to);
+      report(to, turn);
+    }
+    if (!frozen()) resolve(turn);
+  }
+
   // Tells the others that this node has closed the group, once nothing of it is on its way.
-  void tell_closed(GroupTurn&);
-  void end_attempts();
+  // In the class of shares and pieces and behind them: nothing of the group follows from this node.
+  void tell_closed(GroupTurn& turn) {
+    const auto idle = [](const auto& one) { return one.second.idle(); };
+    if (!closed_ || closed_told_ || !std::all_of(exchanges_.begin(), exchanges_.end(), idle))
+      return;
+    closed_told_ = true;
+    for (const Rank to : team_.others()) turn.own.send(to, Closed{number_}, {}, kBulk);
+    if (team_.server && !team_.index_of(*team_.server))
+      turn.own.send(*team_.server, Closed{number_}, {}, kBulk);
+  }
+
+  void end_attempts() {
+    for (auto& [range, exchange] : exchanges_) exchange.end_attempts();
+  }
 
   const GroupMembers& team() const { return team_; }
   bool frozen() const { return !awaiting_reports_.empty(); }
   // All live members have closed it, or none lives: nobody will ask for anything.
-  bool over() const;
+  bool over() const {
+    if (number_ == 0) return false;
+    if (!team_.takes_part() && team_.server != team_.self) return true;
+    if (team_.takes_part() && !closed_told_) return false;
+    return std::all_of(team_.members.begin(), team_.members.end(),
+                       [&](Rank rank) { return rank == team_.self || closed_by_.contains(rank); });
+  }
+
   bool has(std::uint32_t range) const { return exchanges_.contains(range); }
   // Exchanges that this peer has begun and this node has not, and the group itself if it is so.
-  std::size_t opened_by(Rank peer) const;
+  std::size_t opened_by(Rank peer) const {
+    std::size_t count = opener_ == peer ? 1 : 0;
+    for (const auto& [range, exchange] : exchanges_) count += exchange.opener == peer ? 1 : 0;
+    return count;
+  }
+
   void set_opener(Rank peer) { opener_ = peer; }
-  std::optional<Time> due() const;
-  void state(Archive&);
+  std::optional<Time> due() const {
+    std::optional<Time> first;
+    for (const auto& [range, exchange] : exchanges_)
+      if (const auto due = exchange.due(); due && (!first || *due < *first)) first = due;
+    return first;
+  }
+
+  void state(Archive& ar) {
+    ar(team_, opener_, awaiting_reports_, heard_, reported_to_, reports_, told_);
+    ar(closed_, closed_told_, closed_by_);
+    std::uint64_t count = exchanges_.size();
+    ar(count);
+    if (ar.loading()) exchanges_.clear();
+    auto known = exchanges_.begin();
+    for (std::uint64_t i = 0; i < count && !ar.failed(); ++i) {
+      std::uint32_t range = ar.loading() ? 0 : known->first;
+      std::uint64_t length = ar.loading() ? 0 : known->second.length();
+      bool exact = !ar.loading() && known->second.exact();
+      ar(range, length, exact);
+      if (ar.failed() || length == 0) return ar.fail("holds an exchange without values");
+      const auto exchange = this->exchange({0, number_, range}, length, exact, {});
+      if (!exchange) return ar.fail("holds an exchange that does not fit the model");
+      (*exchange)->state(ar);
+      if (!ar.loading()) ++known;
+    }
+  }
 
  private:
   enum class When { now, late };
 
-  Result<Exchange*> exchange(const VectorId&, std::uint64_t length, bool exact,
-                             std::optional<Rank> opener);
-  Exchange* find(std::uint32_t range);
-  const Exchange* find(std::uint32_t range) const;
+  Result<Exchange*> exchange(const VectorId& key, std::uint64_t length, bool exact,
+                             std::optional<Rank> opener) {
+    if (Exchange* known = find(key.range)) {
+      if (known->length() == length && known->exact() == exact) return known;
+      return invalid("vectors of " + std::to_string(known->length()) + " and of " +
+                     std::to_string(length) +
+                     " values, or unlike codings, in one mean; run the same job on all sites");
+    }
+    if (exchanges_.size() >= kMostRanges) return malformed("too many ranges");
+    if (length == 0 || length > common_.longest_vector())
+      return malformed("vector of " + std::to_string(length) + " values, longer than the model");
+    const Round first = told(key.range);
+    Exchange& fresh = exchanges_
+                          .try_emplace(key.range, common_, team_,
+                                       VectorId{first, number_, key.range}, length, exact)
+                          .first->second;
+    fresh.borrowed = common_.newcomer() && (number_ == 0 || first > 0);
+    fresh.opener = opener;
+    return &fresh;
+  }
+
+  Exchange* find(std::uint32_t range) { return find_in(exchanges_, range); }
+  const Exchange* find(std::uint32_t range) const { return find_in(exchanges_, range); }
+
   // Is a message of this attempt to be heeded? An Error: only a broken peer can say it.
-  Result<When> when(Epoch, const VectorId&) const;
-  Status check_members(Rank from, const std::vector<std::uint8_t>& members) const;
-  RankList living(const RankList& workers) const;
-  void form_team();
+  Result<When> when(Epoch epoch, const VectorId& vector) const {
+    if (epoch > team_.epoch) return malformed("message of an epoch to come");
+    const Exchange* exchange = find(vector.range);
+    const Round lowest = exchange ? exchange->lowest() : told(vector.range);
+    if (epoch < team_.epoch || vector.round < lowest) return When::late;
+    if (vector.round > lowest + 1)
+      return malformed("message of round " + std::to_string(vector.round) + "; a peer can be in " +
+                       std::to_string(lowest) + " or in the next");
+    return When::now;
+  }
 
-  // recovery.cpp
-  void report(Rank to, GroupTurn&);
-  void resolve(GroupTurn&);
+  Status check_members(Rank from, const std::vector<std::uint8_t>& members) const {
+    if (members == team_.name) return Ok{};
+    const auto names = [&](const std::vector<std::uint8_t>& bits) {
+      return bits.empty() ? "all" : list_ranks(from_bits(bits));
+    };
+    return malformed("rank " + std::to_string(from) + " says that the members of group " +
+                     std::to_string(number_) + " are " + names(members) + "; here they are " +
+                     names(team_.name));
+  }
 
-  // rejoin.cpp
-  Status follow(const Announcement&, Rank from);
-  void forget_borrowed();
-  void be_told();
-  Round told(std::uint32_t range) const;
+  // Who of them is alive, and has been since the group was made. While all members of the job live,
+  // the list that all nodes share.
+  RankList living(const RankList& workers) const {
+    const RankList& live = common_.view.live;
+    if (live.shares(common_.place.members.all())) return workers;
+    std::vector<Rank> ranks;
+    std::set_intersection(workers.begin(), workers.end(), live.begin(), live.end(),
+                          std::back_inserter(ranks));
+    if (number_ != 0)
+      std::erase_if(ranks, [&](Rank rank) {
+        return common_.view.since(rank) > epoch_of_group(number_, common_.view.epoch);
+      });
+    return ranks;
+  }
+
+  void form_team() {
+    team_.epoch = common_.epoch_of(team_.workers);
+    if (number_ == 0) team_.founders = common_.view.founders;
+    team_.members = living(team_.workers);
+    team_.server = team_.members.empty() ? std::nullopt
+                                         : common_.topology->server(team_.members, common_.view);
+    common_.topology->on_team(number_, &team_);
+  }
+
+  // --- recovery
+  void report(Rank to, GroupTurn& turn) {
+    Report report{team_.epoch, number_, team_.name, {}};
+    for (const auto& [range, exchange] : exchanges_)
+      if (exchange.next() > 0 && !exchange.borrowed)
+        report.standings.push_back({range, exchange.next()});
+    reported_to_.insert(to);
+    turn.own.send(to, report, {}, kControl);
+  }
+
+  // All survivors have reported: fetch the mean from one that has it, or repeat the round.
+  void resolve(GroupTurn& turn) {
+    if (common_.newcomer()) be_told();
+    for (auto& [range, exchange] : exchanges_) {
+      for (const auto& [rank, rounds] : reports_) {
+        const auto had = rounds.find(range);
+        if (exchange.fetching() || had == rounds.end() || had->second <= exchange.next()) continue;
+        exchange.fetch_from(rank, turn);
+      }
+      if (exchange.begun() && !exchange.fetching()) exchange.contribute(turn);
+    }
+    reports_.clear();
+  }
+
+  // --- rejoin
+  // A server gets no reports: it learns the round from announcements.
+  Status follow(const Announcement& share, Rank from) {
+    const bool must_hear = frozen() || !team_.takes_part();
+    if (share.epoch != team_.epoch || find(share.vector.range) || !must_hear) return Ok{};
+    LH_LET(found, exchange(share.vector, share.length, share.exact, from));
+    found->follow(share.vector.round);
+    return Ok{};
+  }
+
+  void forget_borrowed() {
+    std::erase_if(exchanges_, [](const auto& entry) { return entry.second.is_told(); });
+    told_.clear();
+  }
+
+  void be_told() {
+    for (const auto& [rank, rounds] : reports_)
+      for (const auto& [range, round] : rounds) told_[range] = std::max(told_[range], round);
+    for (auto& [range, exchange] : exchanges_) {
+      if (!exchange.is_told() || exchange.next() == told(range)) continue;
+      exchange.end_attempts();
+      exchange.follow(told(range));  // an announcement was wrong
+    }
+  }
+
+  Round told(std::uint32_t range) const {
+    const auto it = told_.find(range);
+    return it == told_.end() ? 0 : it->second;
+  }
 
   Common& common_;
   const std::uint32_t number_;

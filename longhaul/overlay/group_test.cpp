@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/overlay/rank_bits.h"
+#include "longhaul/overlay/messages.h"
 #include "longhaul/overlay/testing/fed_node.h"
 #include "longhaul/overlay/testing/forms.h"
 #include "longhaul/overlay/tsengine_messages.h"
@@ -168,7 +168,8 @@ TEST(Groups, ALossIsNoneOfAnotherGroupsBusiness) {
   node.lose(3);
   for (const auto& [to, report] : FedNode::those<Report>(node.take_sends()))
     EXPECT_EQ(report.group, 0u);
-  EXPECT_EQ(node.waiting_for(), "epoch 1: reports of 0, 1") << "that of all workers, which is idle";
+  EXPECT_EQ(node.waiting_for(), "epoch 1: reports of ranks 0, 1")
+      << "that of all workers, which is idle";
   // A peer that knows of the loss, and one that does not, speak of the same epoch.
   const CodecKey theirs{{0, 1, 0}, 0};
   EXPECT_FALSE(node.hear(0, Announcement{1, theirs, testing::kLength, false, 1, to_bits(members)}));

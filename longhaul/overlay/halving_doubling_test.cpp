@@ -11,7 +11,7 @@ using Places = std::vector<std::uint32_t>;
 
 Forest forest_of(std::uint32_t workers, std::vector<Rank> members, std::uint64_t length) {
   GroupMembers team{.workers = Places(workers), .members = std::move(members), .server = {}};
-  const HalvingDoubling overlay({});
+  const HalvingDoubling overlay({}, {}, {});
   const Partition grid = overlay.cut(length, workers, 10);
   const Forest forest = overlay.forest(grid, team).value();
   const auto nodes = std::uint32_t(team.members.size());

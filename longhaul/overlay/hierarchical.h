@@ -1,49 +1,92 @@
 #pragma once
 // Inside each site over its LAN first, then between the sites, one node leading each; and back.
 // docs/overlay/hierarchical.md
+#include <algorithm>
 #include <memory>
 
+#include "longhaul/overlay/belief.h"
+#include "longhaul/overlay/binary.h"
+#include "longhaul/overlay/rack.h"
 #include "longhaul/overlay/sites.h"
-#include "longhaul/overlay/tree_attempt.h"
 
 namespace longhaul::overlay {
 
-struct HierarchicalConfig {
-  std::string phases = "streamed";
-  std::string between = "hub";
-  std::uint32_t pieces = 400;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "phases",
-                .doc = "streamed: a piece goes on when it is mixed, or its mean is there; "
-                       "sequential: when all of its tree is",
-                .choices = {"streamed", "sequential"}},
-          self.phases);
-    visit(Field{.name = "between",
-                .doc = "which way sites' means go between the sites: as the vectors of workers "
-                       "do over the overlay of that name",
-                .choices = {"hub", "rack", "binary", "ring", "forest"}},
-          self.between);
-    visit(Field{.name = "pieces",
-                .doc = "into which a vector is cut, or more; none shorter than 4,096 values or "
-                       "longer than a chunk. A site's nodes lead it for a piece each in turn",
-                .min = 1,
-                .max = 1 << 20},
-          self.pieces);
+inline bool has_root(std::string_view between) {
+  return between == "hub" || between == "rack" || between == "binary";
+}
+
+inline Tree star_tree(std::uint32_t sites, std::uint32_t root) {
+  return {.root = root,
+          .reduce_to = std::vector<std::uint32_t>(sites, root),
+          .spread_from = std::vector<std::uint32_t>(sites, root)};
+}
+
+// From the site behind the owner round to it, and from it round to the one before it.
+inline Tree circle_tree(std::uint32_t sites, std::uint32_t owner) {
+  Tree tree = star_tree(sites, owner);
+  for (std::uint32_t site = 0; site < sites; ++site) {
+    if (site == owner) continue;
+    tree.reduce_to[site] = (site + 1) % sites;
+    tree.spread_from[site] = (site + sites - 1) % sites;
   }
-};
+  return tree;
+}
 
 // The trees between sites, by the name of the overlay: hub, rack and binary have one, with the site
 // `root` as its root; ring has one for each owner, which passes its part of the vector round.
-std::vector<SiteTree> trees_between(std::string_view overlay, const SiteGroups&,
-                                    std::uint32_t root);
+inline std::vector<SiteTree> trees_between(std::string_view overlay, const SiteGroups& groups,
+                                           std::uint32_t root) {
+  const std::uint32_t sites = groups.size();
+  if (overlay == "hub") return {{star_tree(sites, root)}};
+  // A server without workers beside it is the last site, and in none of the groups.
+  const bool apart = groups.places[root].empty();
+  if (overlay == "rack") return {{rack_tree(sites - (apart ? 1 : 0), 0, root)}};
+  if (overlay == "binary") {
+    std::vector<std::uint32_t> order = {root};
+    for (std::uint32_t site = 0; site < sites; ++site)
+      if (site != root) order.push_back(site);
+    return {{binary_tree(order)}};
+  }
+  LH_CHECK(overlay == "ring");
+  std::vector<SiteTree> trees;
+  for (std::uint32_t owner = 0; owner < sites; ++owner)
+    trees.push_back({circle_tree(sites, owner), 1.0 / sites});
+  return trees;
+}
 
 class Hierarchical final : public Topology {
  public:
-  // `server`: [roles] server; its site is the root of hub, rack and binary, or while it is absent
-  // or lost that of the lowest live worker. `network`: as of forest.
-  Hierarchical(const HierarchicalConfig& config, std::optional<Rank> server,
-               std::shared_ptr<const flow::Wan> network, const Place& place);
+  struct Config {
+    std::string phases = "streamed";
+    std::string between = "hub";
+    std::uint32_t pieces = 400;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(phases,
+                     .doc =
+                         "streamed: a piece goes on when it is mixed, or its mean is there; "
+                         "sequential: when all of its tree is",
+                     .choices = {"streamed", "sequential"});
+      LONGHAUL_FIELD(between,
+                     .doc =
+                         "which way sites' means go between the sites: as the vectors of workers "
+                         "do over the overlay of that name",
+                     .choices = {"hub", "rack", "binary", "ring", "forest"});
+      LONGHAUL_FIELD(pieces,
+                     .doc =
+                         "into which a vector is cut, or more; none shorter than 4,096 values or "
+                         "longer than a chunk. A site's nodes lead it for a piece each in turn",
+                     .min = 1, .max = 1 << 20);
+    }
+  };
+
+  // The site of [roles] server is the root of hub, rack and binary, or while that is absent or lost
+  // the site of the lowest live worker. The network: as of forest.
+  Hierarchical(const Config& config, const OverlayParts& parts, const Place& place)
+      : config_(config),
+        server_(has_root(config.between) ? parts.server : std::nullopt),
+        network_(config.between == "forest" ? parts.network : nullptr),
+        site_of_(network_ ? sites_of(*network_, place) : number_sites(place)) {}
 
   Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
     return {length, 1, piece_length(length, config_.pieces, chunk)};
@@ -51,13 +94,19 @@ class Hierarchical final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>&, const View& view) const override {
     return server_ && view.has(*server_) ? server_ : std::nullopt;
   }
-  std::optional<Forest> forest(const Partition&, const GroupMembers&) const override;
+  std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
+    const SiteGroups groups = group_by_site(team, site_of_);
+    const std::uint32_t root = team.server ? groups.index_of(site_of_[*team.server]).value() : 0;
+    const auto trees = config_.between == "forest" ? plan_trees(groups, network_.get(), grid).trees
+                                                   : trees_between(config_.between, groups, root);
+    return over_sites(trees, groups, groups.largest(), grid.pieces());
+  }
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<TreeAttempt>(spec, config_.phases == "streamed", true);
   }
 
  private:
-  const HierarchicalConfig config_;
+  const Config config_;
   const std::optional<Rank> server_;  // of hub, rack and binary
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;  // by rank

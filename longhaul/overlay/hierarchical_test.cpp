@@ -42,10 +42,10 @@ struct Scene {
     return rank == server() ? server_site.value() : rank / nodes;
   }
   Hierarchical make(const std::string& between) const {
-    return {{.between = between},
-            server_site ? std::optional(server()) : std::nullopt,
-            between == "forest" ? even_slope(sites + 1) : nullptr,
-            place_of(sites, nodes, self, server_site)};
+    OverlayParts parts;
+    if (server_site) parts.server = server();
+    if (between == "forest") parts.network = even_slope(sites + 1);
+    return {{.between = between}, parts, place_of(sites, nodes, self, server_site)};
   }
   GroupMembers team(const Hierarchical& overlay) const {
     GroupMembers team = team_of(sites * nodes, lost, self);

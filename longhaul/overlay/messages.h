@@ -1,9 +1,11 @@
 #pragma once
 // What overlays say besides pieces of vectors: small, without bodies.
+#include <cstdint>
 #include <vector>
 
 #include "longhaul/core/codec.h"
 #include "longhaul/core/message.h"
+#include "longhaul/core/types.h"
 
 namespace longhaul::overlay {
 
@@ -29,12 +31,12 @@ struct Announcement {
   std::vector<std::uint8_t> members = {};  // of the group; empty: all workers
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "vector"}, self.vector);
-    visit(Field{.name = "length", .min = 1, .max = 0x1p40}, self.length);
-    visit(Field{.name = "exact"}, self.exact);
-    visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
-    visit(Field{.name = "members", .doc = "bits by rank", .max = 1 << 17}, self.members);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(vector);
+    LONGHAUL_FIELD(length, .min = 1, .max = 0x1p40);
+    LONGHAUL_FIELD(exact);
+    LONGHAUL_FIELD(weight, .min = 0, .max = kMostWeight);
+    LONGHAUL_FIELD(members, .doc = "bits by rank", .max = 1 << 17);
   }
 };
 
@@ -49,11 +51,11 @@ struct Contributors {
   Epoch formed = 0;                   // the epoch of the attempt; before `epoch` in a repair
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "vector"}, self.vector);
-    visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
-    visit(Field{.name = "counted", .doc = "bits by rank", .max = 1 << 17}, self.counted);
-    visit(Field{.name = "formed"}, self.formed);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(vector);
+    LONGHAUL_FIELD(weight, .min = 0, .max = kMostWeight);
+    LONGHAUL_FIELD(counted, .doc = "bits by rank", .max = 1 << 17);
+    LONGHAUL_FIELD(formed);
   }
 };
 
@@ -64,11 +66,7 @@ struct Report {
   struct Standing {
     std::uint32_t range = 0;
     Round rounds = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "range"}, self.range);
-      visit(Field{.name = "rounds"}, self.rounds);
-    }
+    LONGHAUL_FIELDS(range, rounds)
   };
   Epoch epoch = 0;
   std::uint32_t group = 0;
@@ -76,10 +74,10 @@ struct Report {
   std::vector<Standing> standings;    // those left out: 0 rounds
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "group"}, self.group);
-    visit(Field{.name = "members", .doc = "bits by rank", .max = 1 << 17}, self.members);
-    visit(Field{.name = "standings", .max = 64}, self.standings);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(group);
+    LONGHAUL_FIELD(members, .doc = "bits by rank", .max = 1 << 17);
+    LONGHAUL_FIELD(standings, .max = 64);
   }
 };
 
@@ -89,11 +87,7 @@ struct Fetch {
   static constexpr std::string_view kName = "fetch";
   Epoch epoch = 0;
   VectorId vector;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "vector"}, self.vector);
-  }
+  LONGHAUL_FIELDS(epoch, vector)
 };
 
 // What the attempts of one topology tell each other, as that topology writes it.
@@ -106,10 +100,10 @@ struct AttemptMessage {
   std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "vector"}, self.vector);
-    visit(Field{.name = "kind"}, self.kind);
-    visit(Field{.name = "words", .doc = "fields of that kind", .max = 1 << 17}, self.words);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(vector);
+    LONGHAUL_FIELD(kind);
+    LONGHAUL_FIELD(words, .doc = "fields of that kind", .max = 1 << 17);
   }
 };
 
@@ -122,9 +116,9 @@ struct TopologyMessage {
   std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "kind"}, self.kind);
-    visit(Field{.name = "words", .doc = "fields of that kind", .max = 1 << 18}, self.words);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(kind);
+    LONGHAUL_FIELD(words, .doc = "fields of that kind", .max = 1 << 18);
   }
 };
 
@@ -134,10 +128,7 @@ struct Closed {
   static constexpr std::uint16_t kKind = 7;
   static constexpr std::string_view kName = "closed";
   std::uint32_t group = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "group"}, self.group);
-  }
+  LONGHAUL_FIELDS(group)
 };
 
 using Messages =
@@ -161,6 +152,26 @@ Status unwrap(List list, const Cover& cover, Handle&& handle) {
   message.kind = cover.kind;
   message.head = Payload(share(std::move(words)));
   return dispatch(list, message, std::forward<Handle>(handle));
+}
+
+// A set of ranks as messages carry it: bit r % 8 of byte r / 8 is rank r.
+
+// as short as it can be
+inline std::vector<std::uint8_t> to_bits(const std::vector<Rank>& ranks) {
+  std::vector<std::uint8_t> bits;
+  for (const Rank rank : ranks) {
+    if (bits.size() <= rank / 8) bits.resize(rank / 8 + 1);
+    bits[rank / 8] = std::uint8_t(bits[rank / 8] | 1u << rank % 8);
+  }
+  return bits;
+}
+
+// ascending
+inline std::vector<Rank> from_bits(const std::vector<std::uint8_t>& bits) {
+  std::vector<Rank> ranks;
+  for (std::size_t bit = 0; bit < bits.size() * 8; ++bit)
+    if (bits[bit / 8] >> bit % 8 & 1) ranks.push_back(Rank(bit));
+  return ranks;
 }
 
 }  // namespace longhaul::overlay

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/testing/paper_context.h"
+#include "longhaul/overlay/testing/paper_node.h"
 
 namespace longhaul::overlay {
 namespace {
 
-using testing::PaperContext;
 using testing::Table;
 using Floats = std::vector<float>;
 
@@ -16,45 +15,27 @@ constexpr std::uint64_t kOwned = 12;
 
 // Rank `self` of three workers, four values each in two pieces: 0 and 1 are of rank 0, 2 and 3 of
 // rank 1, 4 and 5 of rank 2. Or of a hub whose server is rank 3 and owns all six.
-struct Node {
+struct Node : testing::PaperNode<Owners> {
   explicit Node(Rank self, OwnersOptions options = {}, std::optional<Rank> server = {})
-      : table({self, 0, {0, 1, 2}, {0, 1, 2}, server}, kOwned, server ? 1 : 3, 2),
-        context(table.grid, float(self)),
-        attempt(table.spec(), options) {}
-  static TransferKey part(Rank from) { return {0, {{0, 0, 0}, from}, 0, Coding::up}; }
-  static TransferKey mean(Rank from) { return {0, {{0, 0, 0}, from}, 1, Coding::down}; }
-  bool share(Rank from, double weight) {
-    return bool(
-        attempt.take_announcement(from, {0, {{0, 0, 0}, from}, kOwned, false, weight}, context));
-  }
-  bool admits(Rank from, const TransferKey& key, std::size_t piece) {
-    const auto admitted = attempt.admit(from, key, piece);
-    return admitted && *admitted;
-  }
-  bool take(Rank from, const TransferKey& key, std::size_t piece, double weight, Floats values) {
-    return bool(attempt.take({from, key, table.grid.range(piece), std::move(values), weight}, piece,
-                             context));
-  }
+      : PaperNode(std::make_unique<Table>(GroupMembers{self, 0, {0, 1, 2}, {0, 1, 2}, server},
+                                          kOwned, server ? 1 : 3, 2),
+                  0, false, options) {}
+  using PaperNode::give;
   bool give(Rank from, std::size_t piece, double weight, float value) {
-    EXPECT_TRUE(admits(from, part(from), piece)) << from << " " << piece;
-    return take(from, part(from), piece, weight, {value, value});
+    return give(from, own(from), piece, weight, value);
   }
-  std::size_t posted(Phase phase) const {  // messages
+  std::size_t messages(Phase phase) const {  // posted
     std::size_t count = 0;
     for (const Outgoing& out : context.posts)
       if (out.key.phase == std::uint8_t(phase)) count += out.ranges.size();
     return count;
   }
-
-  Table table;
-  PaperContext context;
-  Owners attempt;
 };
 
 // A part that does not weigh what its sender promised would shift the mean of one piece alone.
 TEST(Owners, APartMustWeighWhatItsShareSays) {
   Node node(0);
-  node.attempt.contribute(kOwned, 1, node.context);
+  node.contribute(1);
   ASSERT_TRUE(node.share(1, 3) && node.share(2, 0));
   EXPECT_FALSE(node.give(1, 0, 300, 1000));
   EXPECT_TRUE(node.context.means.empty());
@@ -67,29 +48,29 @@ TEST(Owners, SharesOfStrangersAndForThoseWhoOwnNothingAreRefused) {
   EXPECT_FALSE(owner.share(3, 1)) << "no member";
   ASSERT_TRUE(owner.share(1, 1));
   EXPECT_FALSE(owner.share(1, 1)) << "again";
-  owner.attempt.contribute(kOwned, 1, owner.context);
+  owner.contribute(1);
   EXPECT_FALSE(owner.share(0, 1)) << "in the name of this node";
-  worker.attempt.contribute(kOwned, 1, worker.context);
+  worker.contribute(1);
   EXPECT_FALSE(worker.share(2, 1)) << "the hub owns all";
   ASSERT_TRUE(owner.share(2, 0));
-  EXPECT_FALSE(owner.admits(2, Node::part(2), 0)) << "a part of one who brings nothing";
+  EXPECT_FALSE(owner.admits(2, owner.own(2), 0)) << "a part of one who brings nothing";
 }
 
 TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
   Node node(0);
-  EXPECT_FALSE(node.admits(1, Node::mean(1), 2)) << "before this node's part";
-  node.attempt.contribute(kOwned, 1, node.context);
-  EXPECT_FALSE(node.admits(2, Node::mean(2), 2)) << "not its piece";
-  EXPECT_FALSE(node.admits(1, Node::mean(2), 2)) << "in another's name";
-  TransferKey key = Node::mean(1);
+  EXPECT_FALSE(node.admits(1, node.mean(1), 2)) << "before this node's part";
+  node.contribute(1);
+  EXPECT_FALSE(node.admits(2, node.mean(2), 2)) << "not its piece";
+  EXPECT_FALSE(node.admits(1, node.mean(2), 2)) << "in another's name";
+  TransferKey key = node.mean(1);
   for (const Coding coding : {Coding::up, Coding::exact}) {
     key.coding = coding;
     EXPECT_FALSE(node.admits(1, key, 2)) << "in another coding";
   }
-  EXPECT_TRUE(node.admits(1, Node::mean(1), 2));
+  EXPECT_TRUE(node.admits(1, node.mean(1), 2));
   Node exact(0, {.exact_means = true});
-  exact.attempt.contribute(kOwned, 1, exact.context);
-  EXPECT_FALSE(exact.admits(1, Node::mean(1), 2));
+  exact.contribute(1);
+  EXPECT_FALSE(exact.admits(1, exact.mean(1), 2));
   key.coding = Coding::exact;
   EXPECT_TRUE(exact.admits(1, key, 2));
 }
@@ -98,18 +79,17 @@ TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
 // point: (0 + 3) / 2 = 1.5.
 TEST(Owners, TheOwnerUsesWhatTheOthersWillRead) {
   Node node(0);
-  node.attempt.contribute(kOwned, 1, node.context);
+  node.contribute(1);
   ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
   ASSERT_TRUE(node.give(1, 0, 1, 3));
   EXPECT_EQ(node.context.means.at(0), (Floats{1, 1}));
-  const Payload sent = node.attempt.encoded(Node::mean(0), 0, node.context);
-  EXPECT_EQ(node.context.read(0, Coding::down, sent), (Floats{1, 1}));
+  EXPECT_EQ(node.sent(node.mean(0), 0), (Floats{1, 1}));
 }
 
 // A vector more would be kept if each owner wrote its own part down when the first part comes.
 TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
   Node node(1);
-  node.attempt.contribute(kOwned, 1, node.context);
+  node.contribute(1);
   ASSERT_TRUE(node.share(0, 1) && node.share(2, 1));
   ASSERT_TRUE(node.give(2, 2, 1, 5));
   EXPECT_EQ(node.context.own_asked[2], 0) << "rank 0 is added before it";
@@ -121,13 +101,13 @@ TEST(Owners, ItsOwnPartIsNotKeptBesideTheContribution) {
 TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
   for (const bool streamed : {true, false}) {
     Node node(0, {.streamed = streamed});
-    node.attempt.contribute(kOwned, 1, node.context);
+    node.contribute(1);
     ASSERT_TRUE(node.share(1, 1) && node.share(2, 0));
     ASSERT_TRUE(node.give(1, 0, 1, 2));
-    EXPECT_EQ(node.posted(Phase::mean), streamed ? 2u : 0u);
+    EXPECT_EQ(node.messages(Phase::mean), streamed ? 2u : 0u);
     EXPECT_FALSE(node.attempt.reduced());
     ASSERT_TRUE(node.give(1, 1, 1, 2));
-    EXPECT_EQ(node.posted(Phase::mean), 4u) << "two pieces to two others";
+    EXPECT_EQ(node.messages(Phase::mean), 4u) << "two pieces to two others";
     EXPECT_TRUE(node.attempt.reduced());
     EXPECT_EQ(node.context.rosters().size(), 2u) << "once to each other";
     EXPECT_EQ(node.context.contributors_known.size(), 1u);
@@ -139,7 +119,7 @@ TEST(Owners, SequentialMeansGoOutWhenAllAreFormed) {
 TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
   for (const Rank server : {3u, 0u}) {
     Node node(server, {}, server);
-    if (server == 0) node.attempt.contribute(kOwned, 1, node.context);
+    if (server == 0) node.contribute(1);
     const std::vector<Rank> givers =
         server == 0 ? std::vector<Rank>{2, 1} : std::vector<Rank>{2, 1, 0};
     for (const Rank rank : givers) ASSERT_TRUE(node.share(rank, 1));
@@ -148,12 +128,11 @@ TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
     EXPECT_TRUE(node.attempt.reduced());
     EXPECT_EQ(node.context.means.size(), server == 0 ? 6u : 0u);
     const std::size_t others = server == 0 ? 2 : 3;
-    ASSERT_EQ(node.posted(Phase::mean), 6 * others);
+    ASSERT_EQ(node.messages(Phase::mean), 6 * others);
     for (std::size_t piece = 0; piece < 6; ++piece) {
       for (std::size_t i = 0; i < others; ++i) {
         EXPECT_FALSE(node.attempt.drained());
-        const Payload sent = node.attempt.encoded(Node::mean(server), piece, node.context);
-        EXPECT_EQ(node.context.read(piece, Coding::down, sent), (Floats{1, 1}));
+        EXPECT_EQ(node.sent(node.mean(server), piece), (Floats{1, 1}));
       }
     }
     EXPECT_TRUE(node.attempt.drained());
@@ -164,9 +143,9 @@ TEST(Owners, AMeanIsKeptUntilTheLastOtherHasIt) {
 TEST(Owners, WhoContributesAloneGetsItsOwnBack) {
   for (const bool first : {true, false}) {
     Node node(1);
-    if (first) node.attempt.contribute(kOwned, 5, node.context);
+    if (first) node.contribute(5);
     ASSERT_TRUE(node.share(0, 0) && node.share(2, 0));
-    if (!first) node.attempt.contribute(kOwned, 5, node.context);
+    if (!first) node.contribute(5);
     EXPECT_TRUE(node.attempt.reduced());
     for (const std::size_t piece : {2u, 3u})
       EXPECT_EQ(node.context.means.at(piece), (Floats{1, 1}));
@@ -179,24 +158,19 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
   const OwnersOptions options{.window = 2};
   for (const double weight : {1.0, 0.0}) {
     Node node(1, options, 3);
-    node.attempt.contribute(kOwned, weight, node.context);
-    EXPECT_EQ(node.posted(Phase::part), weight > 0 ? 2u : 0u);
+    node.contribute(weight);
+    EXPECT_EQ(node.messages(Phase::part), weight > 0 ? 2u : 0u);
     for (std::size_t piece = 0; piece < 6; ++piece) {
       Node loaded(1, options, 3);
-      Archive out;
-      node.attempt.state(out);
-      const Buffer bytes = out.take();
-      Archive in(bytes);
-      loaded.attempt.state(in);
-      ASSERT_TRUE(in.finish());
+      ASSERT_NO_FATAL_FAILURE(loaded.load(node));
       for (Node* one : {&node, &loaded}) {
         one->context.posts.clear();
-        ASSERT_TRUE(one->admits(3, Node::mean(3), piece));
-        ASSERT_TRUE(one->take(3, Node::mean(3), piece, 1, {1, 1}));
+        ASSERT_TRUE(one->admits(3, one->mean(3), piece));
+        ASSERT_TRUE(one->give(3, one->mean(3), piece, 1, 1));
         const std::size_t more = weight > 0 && piece < 4 ? 1 : 0;
-        ASSERT_EQ(one->posted(Phase::part), more) << piece;
+        ASSERT_EQ(one->messages(Phase::part), more) << piece;
         if (more > 0) {
-          EXPECT_EQ(one->context.posts[0].ranges[0], node.table.grid.range(piece + 2));
+          EXPECT_EQ(one->context.posts[0].ranges[0], node.table->grid.range(piece + 2));
         }
       }
     }
@@ -205,7 +179,7 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
 
 TEST(Owners, SaysWhomItWaitsFor) {
   Node node(0);
-  node.attempt.contribute(kOwned, 1, node.context);
+  node.contribute(1);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of ranks 1, 2");
   ASSERT_TRUE(node.share(1, 0));
   EXPECT_EQ(node.attempt.waiting_for({}), "round 0: parts of rank 2");

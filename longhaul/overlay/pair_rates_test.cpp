@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+
 namespace longhaul::overlay::forest {
 namespace {
 
@@ -136,13 +138,9 @@ TEST(PairRates, SavingAndLoadingEqualsGoingOn) {
       one->on_sent(1, kBytes, ms(i > 0 ? 2 : 0), ms(2 * i));
       one->on_received(kBytes, ms(i));
     }
-    Archive out;
-    saved.state(out);
-    const Buffer bytes = out.take();
-    saved = PairRates(0.5, 0.2);
-    Archive in(bytes);
-    saved.state(in);
-    ASSERT_TRUE(in.finish());
+    PairRates loaded(0.5, 0.2);
+    ASSERT_TRUE(longhaul::testing::copy_state(saved, loaded));
+    saved = loaded;
   }
   plain.close();
   saved.close();

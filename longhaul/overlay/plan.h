@@ -1,14 +1,68 @@
 #pragma once
 // Who takes part in the attempts of one epoch, who owns which piece, and which way its parts go.
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "longhaul/base/check.h"
 #include "longhaul/core/place.h"
-#include "longhaul/overlay/partition.h"
+#include "longhaul/core/types.h"
 #include "longhaul/overlay/tree.h"
 
 namespace longhaul::overlay {
+
+// How a vector is cut, the same on all nodes for the whole job: into shards of equal length, one
+// for each worker the job began with (a hub: one), and those into pieces of at most a chunk.
+// Members come and go; the cut stays, so that a repeat after a loss sends the same bytes. What
+// changes is who owns a piece (plan.h).
+class Partition {
+ public:
+  Partition() = default;
+  // `length` values, at most `longest` of them in a piece. Shard s is [s d/n, (s+1) d/n), rounded
+  // down; it is empty where there are fewer values than shards.
+  Partition(std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
+      : length_(length), shards_(shards), longest_(longest) {
+    LH_CHECK(shards > 0 && longest > 0 && length < (std::uint64_t{1} << 41));
+    first_.push_back(0);
+    for (std::uint64_t s = 0; s < shards_; ++s)
+      first_.push_back(first_.back() + (start(s + 1) - start(s) + longest_ - 1) / longest_);
+  }
+
+  std::uint64_t length() const { return length_; }
+  std::size_t pieces() const { return first_.empty() ? 0 : first_.back(); }
+  std::uint32_t shard_of(std::size_t piece) const {
+    LH_CHECK(piece < pieces());
+    const auto behind = std::upper_bound(first_.begin(), first_.end(), piece);
+    return std::uint32_t(behind - first_.begin() - 1);
+  }
+
+  Range range(std::size_t piece) const {
+    const std::uint32_t shard = shard_of(piece);
+    const std::uint64_t offset = start(shard) + (piece - first_[shard]) * longest_;
+    return {offset, std::min(longest_, start(shard + 1) - offset)};
+  }
+
+  // The piece that is exactly this stretch, if there is one.
+  std::optional<std::size_t> find(Range range) const {
+    if (range.offset >= length_) return std::nullopt;
+    // start(s) is rounded down: the guess may be one too low.
+    std::uint64_t shard = range.offset * shards_ / length_;
+    while (start(shard + 1) <= range.offset) ++shard;
+    const std::size_t piece = first_[shard] + (range.offset - start(shard)) / longest_;
+    if (this->range(piece) != range) return std::nullopt;
+    return piece;
+  }
+
+ private:
+  std::uint64_t start(std::uint64_t shard) const { return shard * length_ / shards_; }
+
+  std::uint64_t length_ = 0;
+  std::uint64_t shards_ = 1;
+  std::uint64_t longest_ = 1;
+  std::vector<std::size_t> first_;  // piece of each shard, and one behind the last
+};
 
 struct GroupMembers {
   Rank self = 0;
@@ -16,42 +70,114 @@ struct GroupMembers {
   RankList workers;            // the group's, dead or alive
   RankList members;            // those that live
   std::optional<Rank> server;  // of a hub: owns every piece; need not be a member
-  // `workers` as messages carry them, in rank_bits.h; empty: all workers of the job.
+  // `workers` as messages carry them, in messages.h; empty: all workers of the job.
   std::vector<std::uint8_t> name = {};
   std::uint32_t founders = 0;  // as in View, of the group of all workers; 0: its workers are fixed
   // That vectors are cut into: one for each worker that the run began with.
-  std::uint32_t shards() const;
+  std::uint32_t shards() const {
+    if (founders == 0) return std::uint32_t(workers.size());
+    return std::uint32_t(std::lower_bound(workers.begin(), workers.end(), founders) -
+                         workers.begin());
+  }
+
   // Place in members.
-  std::optional<std::uint32_t> index_of(Rank) const;
+  std::optional<std::uint32_t> index_of(Rank rank) const {
+    const auto it = std::lower_bound(members.begin(), members.end(), rank);
+    if (it == members.end() || *it != rank) return std::nullopt;
+    return std::uint32_t(it - members.begin());
+  }
+
   bool takes_part() const { return index_of(self).has_value(); }
   // Places in trees (tree.h): the members', and behind them that of a server that is none.
-  std::uint32_t nodes() const;
-  Rank node(std::uint32_t place) const;
-  std::optional<std::uint32_t> place_of(Rank) const;
+  std::uint32_t nodes() const {
+    return std::uint32_t(members.size()) + (server && !index_of(*server) ? 1 : 0);
+  }
+
+  Rank node(std::uint32_t place) const {
+    return place < members.size() ? members[place] : server.value();
+  }
+
+  std::optional<std::uint32_t> place_of(Rank rank) const {
+    if (const auto index = index_of(rank)) return index;
+    if (server == rank) return std::uint32_t(members.size());
+    return std::nullopt;
+  }
+
   // The others, beginning after oneself: if all do so, their traffic spreads over the receivers.
-  std::vector<Rank> others() const;
+  std::vector<Rank> others() const {
+    std::vector<Rank> ranks;
+    const auto after = std::upper_bound(members.begin(), members.end(), self);
+    ranks.insert(ranks.end(), after, members.end());
+    ranks.insert(ranks.end(), members.begin(), after);
+    std::erase(ranks, self);
+    return ranks;
+  }
+
   void state(auto& ar) { ar(epoch, members, server); }
 };
 
 class Plan {
  public:
   // Shard s belongs to worker s; a lost worker's pieces are dealt over the members in turn.
-  Plan(const Partition&, const GroupMembers&);
+  Plan(const Partition& grid, const GroupMembers& team) : grid_(&grid) {
+    LH_CHECK(!team.members.empty());
+    const auto owner = [&](std::size_t piece) {
+      if (team.server) return *team.server;
+      const Rank home = team.workers.at(grid.shard_of(piece));
+      return team.index_of(home) ? home : team.members[piece % team.members.size()];
+    };
+    std::vector<Rank> by_piece(grid.pieces());
+    for (std::size_t piece = 0; piece < by_piece.size(); ++piece) by_piece[piece] = owner(piece);
+    deal(std::move(by_piece));
+  }
+
   // A piece belongs to the root of its tree. CHECKs that the forest is one of this team.
-  Plan(const Partition&, const GroupMembers&, const Forest&);
+  Plan(const Partition& grid, const GroupMembers& team, const Forest& forest) : grid_(&grid) {
+    const Status good =
+        check_forest(forest, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
+    LH_CHECK(!team.members.empty() && good);
+    std::vector<Rank> by_piece;
+    for (const std::uint32_t tree : forest.tree_of)
+      by_piece.push_back(team.node(forest.trees[tree].root));
+    deal(std::move(by_piece));
+    // Whoever stands outside (a server of another kind) has no use for the trees.
+    if (const auto place = team.place_of(team.self)) tree_set_.emplace(forest, *place);
+  }
 
   const Partition& grid() const { return *grid_; }
   Rank owner(std::size_t piece) const { return owners_[slot_[piece]]; }
   // Has everybody's share: the owner of the first piece.
   Rank root() const { return owner(0); }
   std::span<const Rank> owners() const { return owners_; }  // of at least one piece, ascending
-  std::span<const std::uint32_t> pieces_of(Rank) const;     // ascending
-  std::vector<Range> ranges(std::span<const std::uint32_t> pieces) const;
+  // ascending
+  std::span<const std::uint32_t> pieces_of(Rank rank) const {
+    const auto it = std::lower_bound(owners_.begin(), owners_.end(), rank);
+    if (it == owners_.end() || *it != rank) return {};
+    return owned_[std::size_t(it - owners_.begin())];
+  }
+
+  std::vector<Range> ranges(std::span<const std::uint32_t> pieces) const {
+    std::vector<Range> ranges;
+    ranges.reserve(pieces.size());
+    for (const std::uint32_t piece : pieces) ranges.push_back(grid_->range(piece));
+    return ranges;
+  }
+
   // What this node has to do with the trees; only where the pieces go along some.
   const TreeSet& tree_set() const { return tree_set_.value(); }
 
  private:
-  void deal(std::vector<Rank> by_piece);
+  void deal(std::vector<Rank> by_piece) {
+    owners_ = by_piece;
+    std::sort(owners_.begin(), owners_.end());
+    owners_.erase(std::unique(owners_.begin(), owners_.end()), owners_.end());
+    owned_.resize(owners_.size());
+    for (std::size_t piece = 0; piece < by_piece.size(); ++piece) {
+      const auto it = std::lower_bound(owners_.begin(), owners_.end(), by_piece[piece]);
+      slot_.push_back(std::uint32_t(it - owners_.begin()));
+      owned_[slot_.back()].push_back(std::uint32_t(piece));
+    }
+  }
 
   const Partition* grid_;
   std::vector<Rank> owners_;

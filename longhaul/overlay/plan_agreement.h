@@ -11,55 +11,191 @@
 //
 // A new epoch voids all plans: with whom they were agreed is gone. Owned by a node's Replanner; one
 // sequence of rounds. Memory: the first plan, those of rounds that are not over, one not begun.
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
 
+#include <xxhash.h>
+
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
+#include "longhaul/overlay/attempt.h"
 #include "longhaul/overlay/forest_messages.h"
 #include "longhaul/overlay/sites.h"
 
 namespace longhaul::overlay::forest {
 
-std::uint64_t digest_of(const NewPlan&);
-NewPlan to_message(const SitePlan&);  // without version and start
+// It tells plans apart that a planner sent by mistake or whim; it withstands nobody who looks for
+// two plans with one digest.
+inline std::uint64_t digest_of(const NewPlan& plan) {
+  const Buffer bytes = to_wire(plan);
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+// without version and start
+inline NewPlan to_message(const SitePlan& trees) {
+  NewPlan plan;
+  plan.lag = trees.lag;
+  for (const SiteTree& one : trees.trees)
+    plan.trees.push_back({std::uint16_t(one.tree.root),
+                          {one.tree.reduce_to.begin(), one.tree.reduce_to.end()},
+                          {one.tree.spread_from.begin(), one.tree.spread_from.end()},
+                          one.share});
+  return plan;
+}
+
 // An Error: they are no trees of so many sites, or their shares do not add up to 1.
-Result<SitePlan> from_message(const NewPlan&, std::uint32_t sites);
+inline Result<SitePlan> from_message(const NewPlan& plan, std::uint32_t sites) {
+  SitePlan made{{}, plan.lag};
+  Forest forest;
+  double sum = 0;
+  for (const PlannedTree& one : plan.trees) {
+    if (!(one.share > 0)) return malformed("a tree without a share");
+    sum += one.share;
+    made.trees.push_back({{one.root,
+                           {one.reduce_to.begin(), one.reduce_to.end()},
+                           {one.spread_from.begin(), one.spread_from.end()}},
+                          one.share});
+    forest.trees.push_back(made.trees.back().tree);
+  }
+  if (!(std::fabs(sum - 1) <= 1e-6)) return malformed("shares do not add up to 1");
+  LH_TRY(check_forest(forest, sites, sites, 0));
+  return made;
+}
 
 class PlanAgreement {
+  static constexpr std::size_t kMostWords = 1 << 18;  // of a notice
+  static constexpr Round kLead = 2;                   // rounds from the planner's to a plan's first
+  // The last part of whoever gets the plan may have gone to the round before the planner's.
+  static constexpr Round kFarthest = kLead + 1;
+
  public:
   // `members`: of the team, ascending, oneself among them or not. `sites`: between which trees are.
-  void new_team(Epoch, Rank self, const std::vector<Rank>& members, std::uint32_t sites);
+  void new_team(Epoch epoch, Rank self, const std::vector<Rank>& members, std::uint32_t sites) {
+    *this = {};
+    epoch_ = epoch;
+    self_ = self;
+    members_ = members;
+    sites_ = sites;
+  }
+
   Rank planner() const { return members_.front(); }
   bool plans() const { return !members_.empty() && planner() == self_; }
 
   // This node gives its part to that round now.
-  void on_contributed(Round);
+  void on_contributed(Round round) {
+    LH_CHECK(!hold(round));
+    given_ = round;
+    forget();
+  }
+
   // It has the mean of that round, whether it gave a part in this epoch or not.
-  void on_mean_ready(Round);
+  void on_mean_ready(Round round) {
+    if (!given_ || *given_ < round) given_ = round;
+  }
+
   // What keeps it from doing so: "plan 2: acknowledgements of ranks 1, 3".
-  std::optional<std::string> hold(Round) const;
+  std::optional<std::string> hold(Round round) const {
+    for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan)
+      if (plan->first <= round + 1) return hold_of(plan->second.version);
+    return hold_of_first();
+  }
+
   // The same of what goes by the first plan.
-  std::optional<std::string> hold_of_first() const;
+  std::optional<std::string> hold_of_first() const {
+    if (members_.empty()) return std::nullopt;
+    return plans_.empty() ? "the plan of rank " + std::to_string(planner()) : hold_of(1);
+  }
 
   // The planner has its first plan to send.
   bool lacks_first() const { return plans() && plans_.empty(); }
-  // To be told to all others. One that is too large to be sent goes without trees: each node goes
+  // For all others. One that is too large to be sent goes without trees: each node goes
   // by its own. CHECKs lacks_first().
-  NewPlan propose_first(const SitePlan&);
+  NewPlan propose_first(const SitePlan& wanted) {
+    LH_CHECK(lacks_first());
+    NewPlan plan;
+    SitePlan made;
+    if (wanted.trees.size() <= kMostTrees && sites_ <= kMostSites)
+      plan = to_message(wanted), made = wanted;
+    plan.version = 1;
+    if (to_wire(plan).size() > kMostWords) plan.trees.clear(), made = {};
+    LH_CHECK(enter(plan, std::move(made)));
+    return plan;
+  }
+
   // The first plan, if it is here; without trees: each node's own.
   const SitePlan* first() const { return plans_.empty() ? nullptr : &plans_.at(0).plan; }
   // The planner may send another plan: all have the last, and this one can start after it.
-  bool may_propose() const;
-  // To be told to all others. Nothing: it is too large to be sent. CHECKs may_propose().
-  std::optional<NewPlan> propose(const SitePlan&);
+  bool may_propose() const {
+    if (!plans() || plans_.empty() || !given_ || !lacking(version_).empty()) return false;
+    return plans_.rbegin()->first < *given_ + kLead;
+  }
 
-  // What to tell all others, or why it is refused.
-  Result<PlanAck> take(Rank from, const NewPlan&);
-  Status take(Rank from, const PlanAck&);
+  // For all others. Nothing: it is too large to be sent. CHECKs may_propose().
+  std::optional<NewPlan> propose(const SitePlan& wanted) {
+    LH_CHECK(may_propose());
+    if (wanted.trees.size() > kMostTrees || sites_ > kMostSites) return std::nullopt;
+    NewPlan plan = to_message(wanted);
+    plan.version = version_ + 1;
+    plan.start = *given_ + kLead;
+    if (to_wire(plan).size() > kMostWords) return std::nullopt;
+    LH_CHECK(enter(plan, wanted));
+    return plan;
+  }
+
+  // The answer to all others, or why the plan is refused.
+  Result<PlanAck> take(Rank from, const NewPlan& plan) {
+    const auto refuse = [&](const std::string& why) {
+      return malformed("plan " + std::to_string(plan.version) + " of rank " + std::to_string(from) +
+                       ": " + why);
+    };
+    if (members_.empty() || from != planner() || plans()) return refuse("it is not the planner");
+    if (plan.version != version_ + 1) return refuse("not the next one");
+    const bool first = plan.version == 1;
+    if (first ? plan.start != 0
+              : !given_ || plan.start <= *given_ || plan.start > *given_ + kFarthest)
+      return refuse("it cannot start in round " + std::to_string(plan.start));
+    auto made =
+        first && plan.trees.empty() ? Result<SitePlan>(SitePlan{}) : from_message(plan, sites_);
+    if (!made) return refuse(made.error().what);
+    const Ack own{plan.version, digest_of(plan)};
+    for (const auto& [rank, ack] : acks_)
+      if (ack.version == own.version && ack.digest != own.digest)
+        return refuse("rank " + std::to_string(rank) + " was sent another one");
+    if (const Status entered = enter(plan, *std::move(made)); !entered)
+      return refuse(entered.error().what);
+    acks_[from] = own;
+    return PlanAck{own.version, own.digest};
+  }
+
+  // It may be about the plan after the newest here, which is on its way.
+  Status take(Rank from, const PlanAck& given) {
+    const auto refuse = [&](const std::string& why) {
+      return malformed("acknowledgement of plan " + std::to_string(given.version) + " by rank " +
+                       std::to_string(from) + ": " + why);
+    };
+    const bool member = std::binary_search(members_.begin(), members_.end(), from);
+    if (!member || from == planner() || from == self_) return refuse("none was due");
+    const auto known = acks_.find(from);
+    const std::uint32_t last = known == acks_.end() ? 0 : known->second.version;
+    if (given.version != last + 1 || given.version > version_ + (plans() ? 0 : 1))
+      return refuse("not the next one");
+    const Ack ack{given.version, given.digest};
+    for (const auto& [start, plan] : plans_)
+      if (plan.version == ack.version && plan.digest != ack.digest)
+        return refuse("it is not the one that rank " + std::to_string(planner()) + " sent here");
+    acks_[from] = ack;
+    return Ok{};
+  }
 
   // Since when the trees of a round are in force; 0: they are the first.
-  Round since(Round) const;
+  Round since(Round round) const {
+    const auto next = plans_.upper_bound(round);
+    return next == plans_.begin() ? 0 : std::prev(next)->first;
+  }
+
   // In force from that round on, which is not 0.
   const SitePlan& plan(Round since) const { return plans_.at(since).plan; }
   // The newest, in force or agreed on; null: there is none yet.
@@ -67,7 +203,16 @@ class PlanAgreement {
     return plans_.empty() ? nullptr : &plans_.rbegin()->second.plan;
   }
   std::uint32_t version() const { return version_; }
-  void state(Archive&);
+  void state(Archive& ar) {
+    ar(epoch_, self_, members_, sites_, version_, given_, plans_, acks_);
+    if (!ar.loading()) return;
+    if (!plans_.empty() && plans_.begin()->first != 0) return ar.fail("holds no first plan");
+    for (const auto& [start, plan] : plans_) {
+      const bool own = start == 0 && plan.plan.trees.empty();
+      if (!own && !from_message(to_message(plan.plan), sites_))
+        return ar.fail("holds a plan of no trees");
+    }
+  }
 
  private:
   struct Known {
@@ -81,10 +226,37 @@ class PlanAgreement {
     std::uint64_t digest = 0;
     void state(auto& ar) { ar(version, digest); }
   };
-  Status enter(const NewPlan&, SitePlan);
-  std::vector<Rank> lacking(std::uint32_t version) const;
-  std::optional<std::string> hold_of(std::uint32_t version) const;
-  void forget();
+  Status enter(const NewPlan& plan, SitePlan made) {
+    if (!plans_.empty() && plan.start <= plans_.rbegin()->first)
+      return malformed("a plan that starts no later than the one before it");
+    Known known{plan.version, digest_of(plan), std::move(made)};
+    plans_.emplace(plan.start, std::move(known));
+    version_ = plan.version;
+    return Ok{};
+  }
+
+  std::vector<Rank> lacking(std::uint32_t version) const {
+    std::vector<Rank> ranks;
+    for (const Rank rank : members_) {
+      if (rank == self_) continue;
+      const auto ack = acks_.find(rank);
+      if ((ack == acks_.end() ? 0 : ack->second.version) < version) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  std::optional<std::string> hold_of(std::uint32_t version) const {
+    const auto ranks = lacking(version);
+    if (ranks.empty()) return std::nullopt;
+    return "plan " + std::to_string(version) + ": acknowledgements of " + named_ranks(ranks);
+  }
+
+  // Attempts are open of the round before the one under way, at the earliest. What is no round of
+  // the parameters goes by the first plan for good.
+  void forget() {
+    while (plans_.size() > 2 && std::next(plans_.begin(), 2)->first + 1 <= *given_)
+      plans_.erase(std::next(plans_.begin()));
+  }
 
   Epoch epoch_ = 0;
   Rank self_ = 0;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+
 namespace longhaul::overlay::forest {
 namespace {
 
@@ -238,13 +240,8 @@ TEST(PlanAgreement, SavingAndLoadingEqualsGoingOn) {
   Trio t;
   const NewPlan plan = *t.planner.propose(kTwo);
   ASSERT_TRUE(t.planner.take(3, *t.second.take(2, plan)));
-  Archive out;
-  t.planner.state(out);
-  const Buffer bytes = out.take();
   PlanAgreement loaded;
-  Archive in(bytes);
-  loaded.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(t.planner, loaded));
   EXPECT_EQ(loaded.hold(5), "plan 2: acknowledgements of rank 5");
   EXPECT_EQ(digest_of(to_message(loaded.plan(6))), digest_of(to_message(kTwo)));
   ASSERT_TRUE(loaded.take(5, *t.third.take(2, plan)));

@@ -1,5 +1,4 @@
-// Who takes part, and who owns what. The cut itself: grid_test.cpp, which also has the simplest
-// plans.
+// Who takes part, who owns what, and the cut.
 #include "longhaul/overlay/plan.h"
 
 #include <numeric>
@@ -8,6 +7,7 @@
 
 #include "longhaul/base/archive.h"
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/archived.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -134,14 +134,9 @@ TEST(Plan, AShortVectorHasFewOwnersAndARoot) {
 // What a run that was stopped after a loss goes on with.
 TEST(GroupMembers, WhatViewsChangeIsSaved) {
   GroupMembers team{.self = 1, .epoch = 3, .workers = {0, 1, 2}, .members = {1, 2}, .server = 2};
-  Archive out;
-  team.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
   GroupMembers loaded = team_with(1, {0, 1, 2}, {0, 1, 2});
   loaded.server = 0;
-  loaded.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(team, loaded));
   EXPECT_EQ(loaded.epoch, 3u);
   EXPECT_EQ(loaded.members, team.members);
   EXPECT_EQ(loaded.server, team.server);
@@ -177,5 +172,35 @@ TEST(PlanDeathTest, APlanNeedsAMember) {
   EXPECT_DEATH(Plan(Partition(10, 1, 5), nobody), "members.empty");
 }
 
+TEST(Partition, PiecesTileTheVectorAndAreFoundAgain) {
+  for (std::uint64_t length : {1u, 2u, 7u, 64u, 1000u, 4097u})
+    for (std::uint32_t shards : {1u, 2u, 3u, 5u, 100u})
+      for (std::uint64_t longest : {1u, 4u, 64u, 5000u}) {
+        const Partition grid(length, shards, longest);
+        std::uint64_t end = 0;
+        for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
+          const Range range = grid.range(piece);
+          ASSERT_EQ(range.offset, end);
+          ASSERT_TRUE(range.length > 0 && range.length <= longest);
+          ASSERT_EQ(grid.find(range), piece);
+          ASSERT_EQ(grid.find({range.offset, range.length + 1}), std::nullopt);
+          ASSERT_NE(grid.find({range.offset + 1, range.length}), piece);
+          end = range.end();
+        }
+        ASSERT_EQ(end, length);
+      }
+}
+
+TEST(Partition, ShardsDifferByAtMostOneValue) {
+  const Partition grid(1000, 7, 1 << 20);
+  ASSERT_EQ(grid.pieces(), 7u);
+  for (std::size_t piece = 0; piece < 7; ++piece) {
+    EXPECT_EQ(grid.shard_of(piece), piece);
+    EXPECT_GE(grid.range(piece).length, 142u);
+    EXPECT_LE(grid.range(piece).length, 143u);
+  }
+}
+
 }  // namespace
+
 }  // namespace longhaul::overlay

@@ -3,7 +3,7 @@
 // before. Rates are measured beside others that share a port, so a plan by them may be slower than
 // the one that it replaces; only its rounds show it. docs/overlay/forest-learned.md
 //
-// Owned by the planner's RatePlanner; a pure function of what it is told, in that order.
+// Owned by the planner's RatePlanner; a pure function of its inputs, in that order.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ class PlanTrial {
   static constexpr double kNoise = 1.02;            // of what the plan before took
   static constexpr double kClearlyWorse = 1.10;     // and is told by one round
 
-  // Of the last two rounds the quicker: what held one up says nothing of the plan.
+  // The quicker of the last two rounds: what held one up says nothing about the plan.
   static double quicker(double last, double second_last) {
     return second_last > 0 ? std::min(last, second_last) : last;
   }

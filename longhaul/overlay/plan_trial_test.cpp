@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+
 #include <initializer_list>
 
 namespace longhaul::overlay::forest {
@@ -110,13 +112,8 @@ TEST(PlanTrial, APlanThatBecomesSlowShowsIt) {
 TEST(PlanTrial, SavingAndLoadingEqualsGoingOn) {
   PlanTrial trial = trial_after({1, 1.3});
   EXPECT_EQ(round_of(trial, 5, 1.05), Verdict::none);
-  Archive out;
-  trial.state(out);
-  const Buffer bytes = out.take();
   PlanTrial loaded;
-  Archive in(bytes);
-  loaded.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(trial, loaded));
   EXPECT_EQ(judged(loaded, {1.05, 1.05}), Ends(Verdict::worse, 2));
 }
 

@@ -7,24 +7,6 @@
 
 namespace longhaul::overlay {
 
-struct RackConfig {
-  std::string phases = "streamed";
-  std::uint32_t groups = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "phases",
-                .doc = "streamed: a piece goes on when it is mixed, or its mean is there; "
-                       "sequential: when the whole vector is",
-                .choices = {"streamed", "sequential"}},
-          self.phases);
-    visit(Field{.name = "groups",
-                .doc = "into how many groups the workers are cut, in the order of their ranks; 0: "
-                       "the square root of their number, rounded",
-                .max = 1 << 20},
-          self.groups);
-  }
-};
-
 // With the server at its root; `members`: by place, ascending in rank.
 // Group g are the members from g n/G to (g+1) n/G, rounded down; the lowest aggregates.
 inline Tree rack_tree(std::uint32_t members, std::uint32_t groups, std::uint32_t server) {
@@ -43,17 +25,31 @@ inline Tree rack_tree(std::uint32_t members, std::uint32_t groups, std::uint32_t
   return tree;
 }
 
-class Rack final : public Topology {
+class Rack final : public ServedTopology {
  public:
-  // `server`: as of hub.
-  Rack(const RackConfig& config, std::optional<Rank> server)
-      : streamed_(config.phases == "streamed"), groups_(config.groups), server_(server) {}
-  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
-    return {length, 1, chunk};
-  }
-  std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
-    return serving(server_, members, view);
-  }
+  struct Config {
+    std::string phases = "streamed";
+    std::uint32_t groups = 0;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(phases,
+                     .doc =
+                         "streamed: a piece goes on when it is mixed, or its mean is there; "
+                         "sequential: when the whole vector is",
+                     .choices = {"streamed", "sequential"});
+      LONGHAUL_FIELD(
+          groups,
+          .doc =
+              "into how many groups the workers are cut, in the order of their ranks; 0: "
+              "the square root of their number, rounded",
+          .max = 1 << 20);
+    }
+  };
+
+  Rack(const Config& config, const OverlayParts& parts, const Place&)
+      : ServedTopology(parts.server),
+        streamed_(config.phases == "streamed"),
+        groups_(config.groups) {}
   std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
     const std::uint32_t server = team.place_of(team.server.value()).value();
     return Forest{{rack_tree(std::uint32_t(team.members.size()), groups_, server)},
@@ -67,7 +63,6 @@ class Rack final : public Topology {
  private:
   const bool streamed_;
   const std::uint32_t groups_;
-  const std::optional<Rank> server_;
 };
 
 }  // namespace longhaul::overlay

@@ -1,7 +1,7 @@
 #pragma once
 // What the planner of a forest makes of the rates that all nodes have measured: other trees, if by
 // these rates they are worth it, or now and then a tree that tries a pair which no tree uses. A
-// pure function of what it is told, in that order. Owned by a node's Replanner; only the planner's
+// pure function of its inputs, in that order. Owned by a node's Replanner; only the planner's
 // works. docs/overlay/forest-learned.md
 #include <memory>
 #include <optional>

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/flow/bound.h"
 #include "longhaul/overlay/testing/places.h"
 
@@ -332,13 +333,8 @@ TEST(RatePlanner, SavingAndLoadingEqualsGoingOn) {
   EXPECT_FALSE(s.consider()) << "nothing to hold it against: it stays";
   s.report(thin, 30);
   s.round = 50;
-  Archive out;
-  s.planner.state(out);
-  const Buffer bytes = out.take();
   Scene other(1, {.probe_rounds = 5});
-  Archive in(bytes);
-  other.planner.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(s.planner, other.planner));
   other.report(thin, 30);
   other.round = 50;
   other.since = s.since;

@@ -65,7 +65,7 @@ TEST_F(Recovery, AllSurvivorsAreToldOfEveryMeanThatIsHere) {
   EXPECT_EQ(told, (Ranks{0, 1}));
   EXPECT_EQ(sends.size(), 2u) << "and nothing else";
   for (const Send& send : sends) EXPECT_EQ(send.service.service_class(), kControl.service_class());
-  EXPECT_EQ(node.waiting_for(), "epoch 1: reports of 0, 1");
+  EXPECT_EQ(node.waiting_for(), "epoch 1: reports of ranks 0, 1");
 }
 
 // who said that it has no mean is frozen until all have spoken; then all repeat with the
@@ -278,7 +278,7 @@ TEST_F(Recovery, WhatWasSaidInAnOlderEpochIsLate) {
   EXPECT_TRUE(node.report(1, kRound0, 0));
   EXPECT_EQ(node.late(), 2);
   EXPECT_TRUE(node.take_sends().empty());
-  EXPECT_EQ(node.waiting_for(), "epoch 2: reports of 1");
+  EXPECT_EQ(node.waiting_for(), "epoch 2: reports of rank 1");
   FedNode having(2);
   having.begin(0);
   having.bring_mean(0);
@@ -297,7 +297,7 @@ TEST_F(Recovery, R2_1_AFurtherLossBeginsAgain) {
   lose_3();
   ASSERT_TRUE(node.report(1, kRound0));
   node.lose(0);  // its report never came
-  EXPECT_EQ(node.waiting_for(), "epoch 2: reports of 1");
+  EXPECT_EQ(node.waiting_for(), "epoch 2: reports of rank 1");
   node.take_sends();
   ASSERT_TRUE(node.report(1, kRound0, 2));
   EXPECT_EQ(FedNode::those<Fetch>(node.take_sends()).size(), 1u);

@@ -2,8 +2,8 @@
 // The weighted mean of one piece: sum of a_i z_i / sum of a_i in double, added in rank order and
 // rounded once, whatever the order in which parts come. Equal parts come back bit-equal: the
 // relative error of sum and quotient is about n 2^-53, far below half a unit of a float.
-// Of senders: the sum of a_i is, value by value, over those parts in which the value is not 0,
-// which of a sparse codec are those that sent it (Codec::mean_of_senders).
+// With `of_senders` the sum of a_i is, value by value, over those parts in which the value is not
+// 0, which of a sparse codec are those that sent it (Codec::mean_of_senders).
 #include <map>
 #include <span>
 #include <vector>

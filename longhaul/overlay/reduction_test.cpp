@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/archived.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -73,13 +74,9 @@ TEST(Reduction, OfSendersDividesByTheWeightsOfThoseThatSentAValue) {
     for (const std::uint32_t member : {3u, 0u, 1u}) {
       reduction.add(member, parts[member], weights);
       if (!saved) continue;
-      Archive out;
-      reduction.state(out);
-      const Buffer bytes = out.take();
-      reduction = Reduction();
-      Archive in(bytes);
-      reduction.state(in);
-      ASSERT_TRUE(in.finish());
+      Reduction loaded;
+      ASSERT_TRUE(longhaul::testing::copy_state(reduction, loaded));
+      reduction = loaded;
     }
     EXPECT_EQ(reduction.mean(3.5), (std::vector<float>{5.5f / 1.5f, 16.5f / 2.5f, 0}));
   }
@@ -93,11 +90,8 @@ TEST(Reduction, OfSendersWithoutTheirWeightsIsRefused) {
   std::map<std::uint32_t, std::vector<float>> waiting;
   Archive out;
   out(of_senders, next, sum, sent, waiting);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
   Reduction reduction;
-  reduction.state(in);
-  EXPECT_FALSE(in.finish());
+  EXPECT_FALSE(longhaul::testing::load(reduction, out.take()));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class Replanner {
         rates_(config.ema, config.planner.drift),
         planner_(config.planner, network_) {}
 
-  // Of Topology, for those rounds.
+  // As in Topology, for those rounds.
   void new_team(const GroupMembers& team) {
     team_ = team;
     agreement_.new_team(team.epoch, team.self, team.members, group_by_site(team, site_of_).size());
@@ -109,8 +109,7 @@ class Replanner {
 
  private:
   // What the job says of rates is the plan to begin with; what is measured replaces it. Where it
-  // says
-  // nothing, how long a vector takes is not known either, so all parts go before all means.
+  // says nothing, how long a vector takes is not known either, so all parts go before all means.
   SitePlan plan_alone(const SiteGroups& groups, const Partition& grid) const {
     if (!learns_) return plan_trees(groups, network_.get(), grid);
     if (network_) {

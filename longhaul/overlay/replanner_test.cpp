@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/overlay/testing/exchange.h"
 #include "longhaul/overlay/testing/places.h"
@@ -162,12 +163,7 @@ TEST(Replanner, F26_SavedAndLoadedBetweenTwoReportsItPlansTheSame) {
   plain.enter(1);
   plain.pass(4);
   for (const Rank rank : {1u, 2u}) plain.report(rank, 4);
-  Archive out;
-  plain.replanner.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  loaded.replanner.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(plain.replanner, loaded.replanner));
   EXPECT_EQ(loaded.version(), 1u);
   for (Planner* one : {&plain, &loaded}) {
     one->report(3, 4);
@@ -175,12 +171,7 @@ TEST(Replanner, F26_SavedAndLoadedBetweenTwoReportsItPlansTheSame) {
     one->report(1, 5);
     EXPECT_FALSE(one->replanner.take(1, forest::write(forest::RateReport{5, {}}), one->output));
   }
-  const auto saved = [](Planner& one) {
-    Archive archive;
-    one.replanner.state(archive);
-    return archive.take();
-  };
-  EXPECT_EQ(saved(loaded), saved(plain));
+  EXPECT_EQ(longhaul::testing::saved(loaded.replanner), longhaul::testing::saved(plain.replanner));
 }
 
 // --- nodes that would plan otherwise

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <map>
 
+#include "longhaul/core/registry.h"
+#include "longhaul/flow/circle.h"
 #include "longhaul/overlay/attempt.h"
+#include "longhaul/overlay/belief.h"
 #include "longhaul/overlay/reduction.h"
 
 namespace longhaul::overlay {
@@ -124,7 +127,8 @@ class RingAttempt final : public Attempt {
         return round_text() + ": parts of " + named_ranks({previous()});
     }
     const bool all = std::find(mean_pieces.begin(), mean_pieces.end(), false) == mean_pieces.end();
-    if (mean_pieces.empty() || !all) return round_text() + ": means of " + named_ranks({previous()});
+    if (mean_pieces.empty() || !all)
+      return round_text() + ": means of " + named_ranks({previous()});
     if (weights_.empty()) return round_text() + ": roster of " + named_ranks({spec_.plan->root()});
     std::vector<Rank> silent;
     for (std::uint32_t i = 0; i < weights_.size(); ++i)
@@ -234,6 +238,79 @@ class RingAttempt final : public Attempt {
   std::map<std::pair<std::uint8_t, std::uint32_t>, Payload> outbox_;  // (phase, piece)
   // sequential: pieces of (phase, owner) that are here and not passed on
   std::map<std::pair<std::uint8_t, Rank>, std::uint64_t> held_;
+};
+
+// All in a circle: reduce-scatter, then all-gather. docs/overlay/ring.md
+class Ring final : public Topology {
+ public:
+  struct Config {
+    std::string phases = "streamed";
+    std::string order = "id";
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(phases,
+                     .doc =
+                         "streamed: a piece is passed on when it comes; sequential: when its whole "
+                         "segment is here",
+                     .choices = {"streamed", "sequential"});
+      LONGHAUL_FIELD(
+          order,
+          .doc =
+              "in which order workers stand: id, by rank; bandwidth, so that the slowest "
+              "hop is as fast as can be, by the rates of [wan]",
+          .choices = {"id", "bandwidth"});
+    }
+  };
+
+  Ring(const Config& config, const OverlayParts& parts, const Place& place)
+      : Ring(config, config.order == "bandwidth" ? rates_of(parts.network, place) : RateBelief{},
+             place) {}
+  // `rate`: what is believed, the same at all nodes; empty: nothing is, and the order is that of
+  // the ranks. The order is of all workers of the job: whoever is lost is left out.
+  Ring(const Config& config, const RateBelief& rate, const Place& place)
+      : streamed_(config.phases == "streamed") {
+    if (config.order == "id" || !rate) return;
+    std::vector<Rank> workers;
+    for (Rank rank = 0; rank < place.size(); ++rank)
+      if (place.member(rank).is(Role::worker)) workers.push_back(rank);
+    const flow::Circle best = flow::best_circle(
+        std::uint32_t(workers.size()),
+        [&](std::uint32_t from, std::uint32_t to) { return rate(workers[from], workers[to]); });
+    for (const std::uint32_t worker : best.order) order_.push_back(workers[worker]);
+  }
+
+  Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const override {
+    return {length, workers, chunk};
+  }
+  // Once round to the owner, who stands last, and once round from it.
+  std::optional<RoutePlan> routes(const Partition& grid, const GroupMembers& team) const override {
+    auto routes = Topology::routes(grid, team);
+    std::vector<std::uint32_t> places;
+    for (const Rank rank : circle(team)) places.push_back(team.place_of(rank).value());
+    for (Tree& tree : routes->forest.trees)
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const std::uint32_t from = places[i], to = places[(i + 1) % places.size()];
+        if (from != tree.root) tree.reduce_to[from] = to;
+        if (to != tree.root) tree.spread_from[to] = from;
+      }
+    return routes;
+  }
+  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
+    return std::make_unique<RingAttempt>(spec, streamed_, circle(*spec.team));
+  }
+
+  // All members, in the order in which they stand.
+  std::vector<Rank> circle(const GroupMembers& team) const {
+    if (order_.empty()) return team.members;
+    std::vector<Rank> members;
+    for (const Rank rank : order_)
+      if (team.index_of(rank)) members.push_back(rank);
+    return members;
+  }
+
+ private:
+  const bool streamed_;
+  std::vector<Rank> order_;  // empty: by rank
 };
 
 }  // namespace longhaul::overlay

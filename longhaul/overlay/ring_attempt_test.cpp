@@ -1,9 +1,10 @@
-// One attempt of a ring, fed by hand, and a circle of them.
+// One attempt of a ring, fed by hand. Whole circles: agreed_test.cpp.
 #include "longhaul/overlay/ring_attempt.h"
+
+#include <map>
 
 #include <gtest/gtest.h>
 
-#include "longhaul/base/rng.h"
 #include "longhaul/overlay/reduction.h"
 #include "longhaul/overlay/testing/paper_node.h"
 
@@ -348,56 +349,56 @@ TEST(RingAttempt, SaysWhomItWaitsFor) {
   EXPECT_EQ(other.attempt.waiting_for(std::vector<bool>(6, true)), "round 7: roster of rank 0");
 }
 
-// --- a circle -----------------------------------------------------------------------------------
-
-// Members of a circle whose pieces travel link by link; which link is next is drawn. Shares come at
-// once.
-struct Circle {
-  Circle(Ranks members, bool streamed) {
-    for (const Rank self : members)
-      nodes.emplace(self, std::make_unique<RingNode>(self, streamed, members));
-  }
-  void run(Random& random) {
-    for (auto& [rank, node] : nodes) node->contribute(weight(rank));
-    for (auto& [rank, node] : nodes)
-      for (const auto& [to, share] : node->context.shares)
-        ASSERT_TRUE(nodes.at(to)->share(rank, share.weight)) << rank << " to " << to;
-    for (;;) {
-      std::vector<RingNode*> busy;
-      for (auto& [rank, node] : nodes)
-        if (!node->context.posts.empty()) busy.push_back(node.get());
-      if (busy.empty()) return;
-      RingNode& from = *busy[random.below(busy.size())];
-      const Outgoing out = from.context.posts.front();
-      from.context.posts.erase(from.context.posts.begin());
-      ASSERT_NO_FATAL_FAILURE(from.bring(out, *nodes.at(out.to)));
-    }
-  }
-  static double weight(Rank rank) { return 1 + double(rank); }
-
-  std::map<Rank, std::unique_ptr<RingNode>> nodes;
-};
-
-// whoever is in the circle, and in whatever order links bring pieces, all end with
-// the same bits, drained. Pieces of the lost go round, too.
-TEST(RingAttempt, R2_2_ACircleEndsWithTheSameBitsInAnyOrder) {
-  for (const Ranks& members : std::vector<Ranks>{{0, 1, 2}, {0, 1}, {0, 2}, {1, 2}}) {
-    for (const bool streamed : {true, false}) {
-      std::map<std::size_t, Floats> first;
-      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-        Random random(seed, {Purpose::test});
-        Circle circle(members, streamed);
-        ASSERT_NO_FATAL_FAILURE(circle.run(random));
-        if (first.empty()) first = circle.nodes.begin()->second->context.means;
-        ASSERT_EQ(first.size(), 6u);
-        for (const auto& [rank, node] : circle.nodes) {
-          EXPECT_EQ(node->context.means, first) << rank << ", seed " << seed;
-          EXPECT_TRUE(node->attempt.drained()) << rank;
-        }
-      }
-    }
+// The same at all nodes, over what they are told of workers; servers stand nowhere; after a loss
+// the circle closes over the gap.
+TEST(RingOrder, IsOfTheWorkersThatLive) {
+  auto members = std::make_shared<Members>(Members{{"a"}, {"hub"}, {"b"}, {"c"}, {"d"}});
+  members->at(1).roles = std::uint8_t(Role::server);
+  Place place{.members = members, .layout = Layout::flat(1)};
+  // 0 to 3 to 2 to 4 to 0 is fast; the server would be fastest of all.
+  const RateBelief rate = [](Rank from, Rank to) {
+    if (from == 1 || to == 1) return 1000.0;
+    const std::map<Rank, Rank> next = {{0, 3}, {3, 2}, {2, 4}, {4, 0}};
+    return next.at(from) == to ? 10.0 : 1.0;
+  };
+  const std::vector<Rank> workers = {0, 2, 3, 4}, left = {0, 2, 4};
+  for (place.self = 0; place.self < 5; ++place.self) {
+    const Ring ring({.order = "bandwidth"}, rate, place);
+    EXPECT_EQ(ring.circle({.workers = workers, .members = workers, .server = {}}),
+              (std::vector<Rank>{0, 3, 2, 4}));
+    EXPECT_EQ(ring.circle({.workers = workers, .members = left, .server = {}}),
+              (std::vector<Rank>{0, 2, 4}));
   }
 }
 
+// A server would spare them the slow hop from 2 to 0.
+TEST(RingOrder, AServerStandsNowhere) {
+  auto members = std::make_shared<Members>(Members{{"a"}, {"hub"}, {"b"}, {"c"}});
+  members->at(1).roles = std::uint8_t(Role::server);
+  const Place place{.members = members, .layout = Layout::flat(1)};
+  const RateBelief rate = [](Rank from, Rank to) {
+    if (from == 1 || to == 1) return 1000.0;
+    if (from == 2 && to == 0) return 1.0;
+    return (from == 0 && to == 3) || (from == 3 && to == 2) ? 10.0 : 5.0;
+  };
+  const std::vector<Rank> workers = {0, 2, 3};
+  EXPECT_EQ(Ring({.order = "bandwidth"}, rate, place)
+                .circle({.workers = workers, .members = workers, .server = {}}),
+            workers);
+}
+
+TEST(RingOrder, IsByRankIfNotAskedForOrIfNothingIsBelieved) {
+  const Place place{.members = std::make_shared<Members>(Members{{"a"}, {"b"}, {"c"}}),
+                    .layout = Layout::flat(1)};
+  const std::vector<Rank> all = {0, 1, 2};
+  const GroupMembers team{.workers = all, .members = all, .server = {}};
+  const RateBelief backwards = [](Rank from, Rank to) { return from > to ? 2.0 : 1.0; };
+  EXPECT_EQ(Ring({.order = "bandwidth"}, backwards, place).circle(team),
+            (std::vector<Rank>{0, 2, 1}));
+  EXPECT_EQ(Ring({.order = "id"}, backwards, place).circle(team), all);
+  EXPECT_EQ(Ring({.order = "bandwidth"}, RateBelief{}, place).circle(team), all);
+}
+
 }  // namespace
+
 }  // namespace longhaul::overlay

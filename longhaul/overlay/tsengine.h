@@ -1,81 +1,59 @@
 #pragma once
 // Every transfer is decided online by a coordinator: TSEngine (IEEE TNSM 18(4), 2021).
 // docs/overlay/tsengine.md
+#include "longhaul/core/registry.h"
 #include "longhaul/overlay/tsengine_attempt.h"
 
 namespace longhaul::overlay {
 
-struct TsEngineConfig {
-  std::uint32_t buckets = 8;
-  std::string phases = "streamed";
-  double greed = 0.9;
-  std::uint32_t expire = 5;
-  double ema = 0.5;
-  double deadline = 5;
-  double unknown_deadline = 60;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "buckets",
-                .doc = "the vector is cut into so many, each scheduled alone; 1: whole vectors are "
-                       "stored and forwarded",
-                .min = 1,
-                .max = tsengine::kMostBuckets},
-          self.buckets);
-    visit(Field{.name = "phases",
-                .doc = "streamed: the mean of a bucket is spread when it is formed; sequential: "
-                       "when those of all buckets are",
-                .choices = {"streamed", "sequential"}},
-          self.phases);
-    visit(Field{.name = "greed",
-                .doc = "most that the fastest known link is preferred to unknown ones",
-                .min = 0,
-                .max = 1,
-                .unit = "probability"},
-          self.greed);
-    visit(Field{.name = "expire",
-                .doc = "what was learned of a link is forgotten after so many without a report",
-                .min = 1,
-                .max = 1e9,
-                .unit = "rounds"},
-          self.expire);
-    visit(Field{.name = "ema",
-                .doc = "weight of a new throughput against what was known",
-                .max = 1,
-                .positive = true},
-          self.ema);
-    visit(Field{.name = "deadline",
-                .doc = "least that a transfer is given before another takes its place; where the "
-                       "link is known, four times what it should take",
-                .max = 1e6,
-                .unit = "s",
-                .positive = true},
-          self.deadline);
-    visit(Field{.name = "unknown_deadline",
-                .doc = "what a transfer over an unknown link is given",
-                .max = 1e6,
-                .unit = "s",
-                .positive = true},
-          self.unknown_deadline);
-  }
-};
-
-class TsEngine final : public Topology {
+class TsEngine final : public ServedTopology {
  public:
-  // `server`: [roles] server; when it is absent or lost the lowest live member serves. The
-  // coordinator of a group stands beside its server.
-  TsEngine(const TsEngineConfig& config, std::optional<Rank> server, std::uint64_t seed)
-      : buckets_(config.buckets),
+  struct Config {
+    std::uint32_t buckets = 8;
+    std::string phases = "streamed";
+    double greed = 0.9;
+    std::uint32_t expire = 5;
+    double ema = 0.5;
+    double deadline = 5;
+    double unknown_deadline = 60;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(
+          buckets,
+          .doc =
+              "the vector is cut into so many, each scheduled alone; 1: whole vectors are "
+              "stored and forwarded",
+          .min = 1, .max = tsengine::kMostBuckets);
+      LONGHAUL_FIELD(phases,
+                     .doc =
+                         "streamed: the mean of a bucket is spread when it is formed; sequential: "
+                         "when those of all buckets are",
+                     .choices = {"streamed", "sequential"});
+      LONGHAUL_FIELD(greed, .doc = "most that the fastest known link is preferred to unknown ones",
+                     .min = 0, .max = 1, .unit = "probability");
+      LONGHAUL_FIELD(
+          expire, .doc = "what was learned of a link is forgotten after so many without a report",
+          .min = 1, .max = 1e9, .unit = "rounds");
+      LONGHAUL_FIELD(ema, .doc = "weight of a new throughput against what was known", .max = 1,
+                     .positive = true);
+      LONGHAUL_FIELD(deadline,
+                     .doc =
+                         "least that a transfer is given before another takes its place; where the "
+                         "link is known, four times what it should take",
+                     .max = 1e6, .unit = "s", .positive = true);
+      LONGHAUL_FIELD(unknown_deadline, .doc = "what a transfer over an unknown link is given",
+                     .max = 1e6, .unit = "s", .positive = true);
+    }
+  };
+
+  // The coordinator of a group stands beside its server.
+  TsEngine(const Config& config, const OverlayParts& parts, const Place& place)
+      : ServedTopology(parts.server),
+        buckets_(config.buckets),
         streamed_(config.phases == "streamed"),
-        server_(server),
         config_{config.greed, config.expire, config.ema, from_seconds(config.deadline),
                 from_seconds(config.unknown_deadline)},
-        seed_(seed) {}
-  Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
-    return {length, 1, chunk};
-  }
-  std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
-    return serving(server_, members, view);
-  }
+        seed_(place.seed) {}
   std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override {
     return std::nullopt;
   }
@@ -99,7 +77,6 @@ class TsEngine final : public Topology {
  private:
   const std::uint32_t buckets_;
   const bool streamed_;
-  const std::optional<Rank> server_;
   const tsengine::CoordinatorConfig config_;
   const std::uint64_t seed_;
   std::map<std::uint32_t, std::unique_ptr<tsengine::Coordinator>> coordinators_;  // by group

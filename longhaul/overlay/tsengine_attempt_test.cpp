@@ -4,6 +4,9 @@
 
 #include <set>
 
+#include <gtest/gtest.h>
+
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/overlay/testing/agent_node.h"
 
 namespace longhaul::overlay::tsengine {
@@ -412,7 +415,7 @@ TEST(TsEngineServer, SaysWhoseSharesAndPartsAreMissing) {
   server.give_all(3, server.own(3), 0, 1, 6);
   EXPECT_EQ(waits(), "round 7, bucket 0: parts of rank 5");
   ASSERT_TRUE(server.hear(5, Ready{1, 2, false, 0}));
-  EXPECT_EQ(waits(), "round 7: whether parts came to 3");
+  EXPECT_EQ(waits(), "round 7: whether parts came to rank 3");
 }
 
 TEST(TsEngineAgent, IsDrainedWhenAllBucketsAreLetGo) {
@@ -499,13 +502,25 @@ TEST(TsEngineServer, SavedAndLoadedItKnowsTheShares) {
   ASSERT_TRUE(loaded.share(5, 0) && loaded.share(7, 0));
   ASSERT_EQ(loaded.context.contributors_known.size(), 1u);
   EXPECT_EQ(loaded.context.contributors_known[0], (std::pair{Ranks{2, 3}, 1.5}));
-  const Buffer bytes = server.saved();
-  Archive in(bytes);
-  unlike.attempt.state(in);
-  const Status status = in.finish();
+  const Status status = longhaul::testing::load(unlike.attempt, server.saved());
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().what.find("another number of buckets"), std::string::npos);
 }
 
+TEST(TsEngineSum, TS_3_MixesByWeightAndKeepsCount) {
+  Sum sum;
+  mix(sum, {2, {3}, {1, 10}});
+  mix(sum, {6, {0, 5}, {5, 10}});
+  EXPECT_EQ(sum.values, (std::vector<float>{4, 10})) << "equal ones come back bit-equal";
+  EXPECT_EQ(sum.weight, 8);
+  EXPECT_EQ(sum.counted, (Ranks{0, 3, 5}));
+}
+
+TEST(TsEngineSum, TS_2_NobodyIsAddedTwice) {
+  Sum sum{2, {3}, {1}};
+  EXPECT_DEATH(mix(sum, {2, {1, 3}, {1}}), "disjoint");
+}
+
 }  // namespace
+
 }  // namespace longhaul::overlay::tsengine

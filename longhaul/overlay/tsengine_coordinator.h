@@ -8,15 +8,236 @@
 // says that; nothing has changed. No clock: agents measure, and keep the deadlines that it gives.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
 
+#include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
+#include "longhaul/base/rng.h"
 #include "longhaul/core/overlay.h"
+#include "longhaul/core/types.h"
 #include "longhaul/overlay/plan.h"
-#include "longhaul/overlay/tsengine_gather.h"
 #include "longhaul/overlay/tsengine_messages.h"
-#include "longhaul/overlay/tsengine_spread.h"
-#include "longhaul/overlay/tsengine_throughput.h"
 
 namespace longhaul::overlay::tsengine {
+
+// No node has more than one transfer in and one out, whatever the bucket, round and vector.
+class Slots {
+ public:
+  bool out_free(Rank rank) const { return !out_.contains(rank); }
+  bool in_free(Rank rank) const { return !in_.contains(rank); }
+  void take(Rank from, Rank to) {
+    const bool free = out_.insert(from).second && in_.insert(to).second;
+    LH_CHECK(free && from != to);
+  }
+  void free_out(Rank rank) { out_.erase(rank); }
+  void free_in(Rank rank) { in_.erase(rank); }
+  void clear() { in_.clear(), out_.clear(); }
+  bool empty() const { return in_.empty() && out_.empty(); }
+  void state(Archive& ar) { ar(in_, out_); }
+
+ private:
+  std::set<Rank> in_, out_;
+};
+
+// Whom a holder serves next: the fastest link known, or one that nobody has tried. A pure function.
+
+// Learned bytes/s from one node to another, if known.
+using Rate = std::function<std::optional<double>(Rank from, Rank to)>;
+
+// `candidates`: at least one, ascending; K have a known link from `holder`, U have none. With
+// probability min(K / (K + U), greed) the fastest of the known, ties to the lowest rank; else one
+// of the unknown, or of all if there is no unknown one.
+inline Rank choose_receiver(Rank holder, std::span<const Rank> candidates, const Rate& rate,
+                            double greed, Random& random) {
+  LH_CHECK(!candidates.empty());
+  std::vector<Rank> unknown;
+  std::optional<std::pair<double, Rank>> fastest;
+  for (const Rank to : candidates) {
+    const auto known = rate(holder, to);
+    if (!known) {
+      unknown.push_back(to);
+    } else if (!fastest || *known > fastest->first) {
+      fastest = {*known, to};
+    }
+  }
+  const double known = double(candidates.size() - unknown.size());
+  const double p = std::min(known / double(candidates.size()), greed);
+  if (random.uniform() < p) return fastest->second;
+  if (unknown.empty()) return candidates[random.below(candidates.size())];
+  return unknown[random.below(unknown.size())];
+}
+
+// Aggregation of one bucket, "minimal waiting delay": whoever is ready is paired with whoever else
+// is. Who sends drops out, who receives becomes ready again; the server only receives. Sums so are
+// added in the order of the pairs, never in that of arrival. Pure: no network, no clock.
+struct Pair {
+  Rank from = 0;
+  Rank to = 0;
+  friend bool operator==(const Pair&, const Pair&) = default;
+};
+
+class Gather {
+ public:
+  Gather() = default;
+  // The server is ready from the start.
+  explicit Gather(Rank server) : server_(server), ready_{server} {}
+
+  void ready(Rank rank) {
+    LH_CHECK(!is_ready(rank));
+    ready_.push_back(rank);
+  }
+
+  bool is_ready(Rank rank) const {
+    return std::find(ready_.begin(), ready_.end(), rank) != ready_.end();
+  }
+
+  // The first two who are ready, in the order in which they became so, with a free slot each. Of
+  // two workers the one with the faster link to the other sends; of equal ones the later one.
+  std::optional<Pair> match(const Slots& slots, const Rate& rate) {
+    const auto sends = [&](Rank r) { return r != server_ && slots.out_free(r); };
+    const auto takes = [&](Rank r) { return slots.in_free(r); };
+    if (std::none_of(ready_.begin(), ready_.end(), sends)) return std::nullopt;
+    if (std::none_of(ready_.begin(), ready_.end(), takes)) return std::nullopt;
+    for (auto first = ready_.begin(); first != ready_.end(); ++first) {
+      if (!sends(*first) && !takes(*first)) continue;
+      for (auto second = first + 1; second != ready_.end(); ++second) {
+        const Pair found = pair(*first, *second, rate);
+        if (!slots.out_free(found.from) || !slots.in_free(found.to)) continue;
+        ready_.erase(second);
+        ready_.erase(first);
+        return found;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void close() { ready_.clear(); }  // all are counted
+  void state(Archive& ar) { ar(server_, ready_); }
+
+ private:
+  Pair pair(Rank first, Rank second, const Rate& rate) const {
+    if (first == server_) return {second, first};
+    if (second == server_) return {first, second};
+    const double there = rate(first, second).value_or(-1), back = rate(second, first).value_or(-1);
+    return there > back ? Pair{first, second} : Pair{second, first};
+  }
+
+  Rank server_ = 0;
+  std::vector<Rank> ready_;  // in the order in which they became so
+};
+
+// Distribution of one bucket: who has it, who is to get it, and which holders are free to send it.
+// Pure: no network, no clock.
+class Spread {
+ public:
+  Spread() = default;
+  // To these, none of whom is the server, which has it.
+  Spread(Rank server, const std::vector<Rank>& receivers)
+      : lacking_(receivers.size()), going_(receivers.size() + 1) {
+    for (const Rank rank : receivers) stands_[rank] = Stand::lacks;
+    LH_CHECK(stands_.emplace(server, Stand::has).second);
+  }
+
+  bool open() const { return !stands_.empty(); }
+  // It has come to `rank`; false: that was known from itself.
+  bool received(Rank rank) {
+    const auto stand = stands_.find(rank);
+    if (stand == stands_.end() || stand->second >= Stand::has) return false;
+    if (stand->second != Stand::said) --lacking_;
+    stand->second = Stand::has;
+    return true;
+  }
+
+  void assigned(Rank rank) { stands_.at(rank) = Stand::assigned; }
+  // says who sent it
+  void served(Rank rank) {
+    Stand& stand = stands_.at(rank);
+    if (stand >= Stand::said) return;
+    --lacking_;
+    stand = Stand::said;
+  }
+
+  // it did not come in time
+  void failed(Rank rank) {
+    Stand& stand = stands_.at(rank);
+    if (stand == Stand::assigned) stand = Stand::lacks;
+  }
+
+  // Those who are to get it and take nothing else now, ascending.
+  std::vector<Rank> candidates(const Slots& slots) const {
+    std::vector<Rank> ranks;
+    for (const auto& [rank, stand] : stands_)
+      if (stand == Stand::lacks && slots.in_free(rank)) ranks.push_back(rank);
+    return ranks;
+  }
+
+  bool all_have() const { return lacking_ == 0; }
+  // Will not be asked to send it any more; each holder once.
+  void let_go(Rank rank) {
+    LH_CHECK(stands_.at(rank) == Stand::has);
+    stands_.at(rank) = Stand::gone;
+    --going_;
+  }
+
+  bool over() const { return open() && going_ == 0; }
+  void state(Archive& ar) { ar(stands_, lacking_, going_); }
+
+ private:
+  enum class Stand : std::uint8_t { lacks, assigned, said, has, gone };
+  std::map<Rank, Stand> stands_;
+  std::size_t lacking_ = 0;  // have not got it
+  std::size_t going_ = 0;    // have not been let go
+};
+
+// What a coordinator has learned of links: bytes a second of whole transfers, by the clock of the
+// run, each new figure mixed with what was known. Forgotten after `expire` rounds without a report.
+// Owned by the coordinator; unknown at a new one.
+class Throughput {
+ public:
+  // `weight`: of a new figure, in (0, 1]; the first one counts whole.
+  Throughput(double weight, Round expire) : weight_(weight), expire_(expire) {}
+
+  void learn(Rank from, Rank to, std::uint64_t bytes, Time elapsed, Round round) {
+    const double rate = double(bytes) / seconds(std::max(elapsed, Time{1}));
+    const auto known = of(from, to, round);
+    links_[{from, to}] = {known ? weight_ * rate + (1 - weight_) * *known : rate, round};
+  }
+
+  // counts as 0
+  void failed(Rank from, Rank to, Round round) { links_[{from, to}] = {0, round}; }
+
+  // Bytes/s; nothing: unknown, or too old.
+  std::optional<double> of(Rank from, Rank to, Round now) const {
+    const auto link = links_.find({from, to});
+    if (link == links_.end() || old(link->second, now)) return std::nullopt;
+    return link->second.rate;
+  }
+
+  // what is too old
+  void forget(Round now) {
+    std::erase_if(links_, [&](const auto& entry) { return old(entry.second, now); });
+  }
+
+  std::size_t size() const { return links_.size(); }
+  void state(Archive& ar) { ar(links_); }
+
+ private:
+  struct Link {
+    double rate = 0;
+    Round round = 0;  // of the last report
+    void state(auto& ar) { ar(rate, round); }
+  };
+  bool old(const Link& link, Round now) const { return now > link.round + expire_; }
+
+  double weight_;
+  Round expire_;
+  std::map<std::pair<Rank, Rank>, Link> links_;
+};
 
 struct CoordinatorConfig {
   double greed = 0.9;

@@ -2,12 +2,15 @@
 // of others: what it decides keeps the invariants of docs/overlay/tsengine.md in every schedule.
 #include "longhaul/overlay/tsengine_coordinator.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 
+#include <gtest/gtest.h>
+
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/effort.h"
 
 namespace longhaul::overlay::tsengine {
@@ -331,17 +334,10 @@ TEST_F(Orderly, SavedAndLoadedItDecidesTheSame) {
   coordinator.ready(key, 1, orders);
   ASSERT_TRUE(coordinator.hear(key, 0, Ready{0, last<Merge>().xfer, true, 1000}, orders));
   coordinator.ready(key, 2, orders);
-  Archive out;
-  coordinator.state(out);
-  const Buffer bytes = out.take();
   Coordinator loaded({}, 1);
-  Archive in(bytes);
-  loaded.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(coordinator, loaded));
   EXPECT_EQ(loaded.rate(key, 1, 0), coordinator.rate(key, 1, 0));
-  Archive again;
-  loaded.state(again);
-  EXPECT_EQ(again.take(), bytes);
+  EXPECT_EQ(longhaul::testing::saved(loaded), longhaul::testing::saved(coordinator));
   const Xfer xfer = last<Merge>().xfer;
   Orders mine, its;
   loaded.open({5, 0, 0}, {10});
@@ -350,5 +346,133 @@ TEST_F(Orderly, SavedAndLoadedItDecidesTheSame) {
   EXPECT_TRUE(loaded.expects(key, 0, xfer, 2));
 }
 
+using Ranks = std::vector<Rank>;
+
+TEST(TsEngineChoice, TS_7_GreedIsTheShareOfTheKnown) {
+  constexpr int kDraws = 10'000;
+  const Ranks candidates = {1, 2, 3, 4, 5, 6};
+  const Rate half = [](Rank, Rank to) {
+    return to <= 3 ? std::optional(double(to)) : std::nullopt;
+  };
+  for (const double greed : {0.9, 0.3}) {
+    int greedy = 0;
+    for (int i = 0; i < kDraws; ++i) {
+      Random random(7, {Purpose::test, std::uint64_t(i)});
+      const Rank to = choose_receiver(0, candidates, half, greed, random);
+      EXPECT_GE(to, 3u) << "neither the fastest nor unknown";
+      greedy += to == 3;
+    }
+    const double p = std::min(0.5, greed);
+    EXPECT_NEAR(greedy, kDraws * p, 3 * std::sqrt(kDraws * p * (1 - p))) << greed;
+  }
+}
+
+TEST(TsEngineChoice, TS_7_WithAllKnownAndLittleGreedEveryoneIsChosen) {
+  const Ranks candidates = {1, 2, 3};
+  const Rate equal = [](Rank, Rank) { return std::optional(1.0); };
+  std::map<Rank, int> chosen;
+  for (int i = 0; i < 3000; ++i) {
+    Random random(7, {Purpose::test, std::uint64_t(i)});
+    ++chosen[choose_receiver(0, candidates, equal, 0.5, random)];
+  }
+  EXPECT_NEAR(chosen[1], 2000, 120) << "the lowest of equal ones";
+  EXPECT_NEAR(chosen[2], 500, 80);
+  EXPECT_NEAR(chosen[3], 500, 80);
+}
+
+const Rate kUnknown = [](Rank, Rank) -> std::optional<double> { return std::nullopt; };
+
+TEST(TsEngineGather, FirstReadyFirstPaired) {
+  Gather gather(9);
+  Slots slots;
+  for (const Rank rank : {4u, 2u, 6u}) gather.ready(rank);
+  EXPECT_EQ(gather.match(slots, kUnknown), (Pair{4, 9})) << "the server receives";
+  EXPECT_EQ(gather.match(slots, kUnknown), (Pair{6, 2})) << "of equal ones the later sends";
+  EXPECT_FALSE(gather.match(slots, kUnknown));
+  gather.ready(2), gather.ready(9);
+  EXPECT_EQ(gather.match(slots, kUnknown), (Pair{2, 9}));
+  gather.ready(1), gather.ready(3);
+  const Rate known = [](Rank from, Rank) { return from == 1 ? std::optional(5.0) : std::nullopt; };
+  EXPECT_EQ(gather.match(slots, known), (Pair{1, 3})) << "over the faster link";
+}
+
+TEST(TsEngineGather, TS_4_WhoIsBusyIsPassedOver) {
+  Gather gather(9);
+  Slots slots;
+  slots.take(7, 9);  // of another bucket
+  gather.ready(1);
+  EXPECT_FALSE(gather.match(slots, kUnknown));
+  gather.ready(2);
+  EXPECT_EQ(gather.match(slots, kUnknown), (Pair{2, 1}));
+  gather.ready(7);
+  EXPECT_FALSE(gather.match(slots, kUnknown));
+  slots.free_out(7), slots.free_in(9);
+  EXPECT_EQ(gather.match(slots, kUnknown), (Pair{7, 9}));
+}
+
+// Who has a bucket, and the slots that all buckets share.
+
+TEST(TsEngineSpread, TS_1_ABucketIsReceivedOnce) {
+  Spread spread(0, {1, 2});
+  Slots slots;
+  EXPECT_EQ(spread.candidates(slots), (Ranks{1, 2}));
+  spread.assigned(1);
+  EXPECT_EQ(spread.candidates(slots), (Ranks{2}));
+  spread.failed(1);
+  EXPECT_EQ(spread.candidates(slots), (Ranks{1, 2}));
+  spread.assigned(1);
+  spread.served(1);
+  EXPECT_TRUE(spread.received(1)) << "its sender said it first";
+  EXPECT_FALSE(spread.received(1));
+  EXPECT_FALSE(spread.received(0)) << "the server had it";
+  EXPECT_FALSE(spread.received(7));
+  spread.failed(1);
+  EXPECT_EQ(spread.candidates(slots), (Ranks{2})) << "has it whatever else is said";
+  EXPECT_FALSE(spread.all_have());
+  EXPECT_TRUE(spread.received(2));
+  EXPECT_TRUE(spread.all_have());
+  for (const Rank rank : {0u, 1u, 2u}) {
+    EXPECT_FALSE(spread.over());
+    spread.let_go(rank);
+  }
+  EXPECT_TRUE(spread.over());
+  EXPECT_DEATH(spread.let_go(1), "has") << "each holder once";
+}
+
+TEST(TsEngineSlots, TS_6_NobodyIsPairedWithItself) {
+  Slots slots;
+  EXPECT_DEATH(slots.take(1, 1), "from != to");
+  slots.take(1, 2);
+  EXPECT_DEATH(slots.take(1, 3), "free");
+}
+
+using namespace std::chrono_literals;
+
+TEST(TsEngineThroughput, TS_10_HalfTheRateOfALinkIsHalfTheValue) {
+  Throughput learned(0.5, 5);
+  learned.learn(0, 1, 1'000'000, 100ms, 0);
+  learned.learn(0, 2, 1'000'000, 200ms, 0);
+  EXPECT_DOUBLE_EQ(*learned.of(0, 1, 0), 1e7);
+  EXPECT_DOUBLE_EQ(*learned.of(0, 2, 0), 0.5e7);
+  EXPECT_FALSE(learned.of(1, 0, 0)) << "the way back is another link";
+  learned.learn(0, 1, 1'000'000, 200ms, 1);
+  EXPECT_DOUBLE_EQ(*learned.of(0, 1, 1), 0.75e7) << "half of each";
+  EXPECT_EQ(learned.size(), 2u);
+}
+
+TEST(TsEngineThroughput, WhatIsOldIsForgottenAndFailuresCountAsNothing) {
+  Throughput learned(0.5, 5);
+  learned.learn(0, 1, 1000, 1s, 3);
+  EXPECT_TRUE(learned.of(0, 1, 8));
+  EXPECT_FALSE(learned.of(0, 1, 9));
+  learned.failed(0, 1, 4);
+  EXPECT_EQ(learned.of(0, 1, 9), 0.0);
+  learned.forget(9);
+  EXPECT_EQ(learned.size(), 1u);
+  learned.forget(10);
+  EXPECT_EQ(learned.size(), 0u);
+}
+
 }  // namespace
+
 }  // namespace longhaul::overlay::tsengine

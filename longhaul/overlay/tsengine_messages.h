@@ -25,10 +25,10 @@ struct Offer {
   std::int64_t elapsed = 0;  // served: ns from its first byte to its last, at the receiver; 0: none
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "xfer"}, self.xfer);
-    visit(Field{.name = "after", .max = 2}, self.after);
-    visit(Field{.name = "elapsed", .min = 0, .max = kLongest, .unit = "ns"}, self.elapsed);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(xfer);
+    LONGHAUL_FIELD(after, .max = 2);
+    LONGHAUL_FIELD(elapsed, .min = 0, .max = kLongest, .unit = "ns");
   }
 };
 
@@ -43,10 +43,10 @@ struct Ready {
   std::int64_t elapsed = 0;  // taken: as above
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "xfer"}, self.xfer);
-    visit(Field{.name = "taken"}, self.taken);
-    visit(Field{.name = "elapsed", .min = 0, .max = kLongest, .unit = "ns"}, self.elapsed);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(xfer);
+    LONGHAUL_FIELD(taken);
+    LONGHAUL_FIELD(elapsed, .min = 0, .max = kLongest, .unit = "ns");
   }
 };
 
@@ -60,10 +60,10 @@ struct Assign {
   std::int64_t allowed = 0;  // ns
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "to"}, self.to);
-    visit(Field{.name = "xfer"}, self.xfer);
-    visit(Field{.name = "allowed", .min = 0, .max = kLongest, .unit = "ns"}, self.allowed);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(to);
+    LONGHAUL_FIELD(xfer);
+    LONGHAUL_FIELD(allowed, .min = 0, .max = kLongest, .unit = "ns");
   }
 };
 
@@ -77,10 +77,10 @@ struct Merge {
   std::int64_t allowed = 0;  // ns
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "to"}, self.to);
-    visit(Field{.name = "xfer", .min = 1}, self.xfer);
-    visit(Field{.name = "allowed", .min = 0, .max = kLongest, .unit = "ns"}, self.allowed);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(to);
+    LONGHAUL_FIELD(xfer, .min = 1);
+    LONGHAUL_FIELD(allowed, .min = 0, .max = kLongest, .unit = "ns");
   }
 };
 
@@ -93,9 +93,9 @@ struct Fence {
   Xfer xfer = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "from"}, self.from);
-    visit(Field{.name = "xfer", .min = 1}, self.xfer);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(from);
+    LONGHAUL_FIELD(xfer, .min = 1);
   }
 };
 
@@ -107,9 +107,9 @@ struct Fenced {
   bool taken = false;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "xfer", .min = 1}, self.xfer);
-    visit(Field{.name = "taken"}, self.taken);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(xfer, .min = 1);
+    LONGHAUL_FIELD(taken);
   }
 };
 
@@ -125,11 +125,11 @@ struct Sending {
   std::vector<std::uint8_t> counted;  // in a sum: bit r % 8 of byte r / 8: rank r
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "xfer", .min = 1}, self.xfer);
-    visit(Field{.name = "mean"}, self.mean);
-    visit(Field{.name = "weight", .min = 0, .max = kMostWeight}, self.weight);
-    visit(Field{.name = "counted", .doc = "bits by rank", .max = 1 << 16}, self.counted);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(xfer, .min = 1);
+    LONGHAUL_FIELD(mean);
+    LONGHAUL_FIELD(weight, .min = 0, .max = kMostWeight);
+    LONGHAUL_FIELD(counted, .doc = "bits by rank", .max = 1 << 16);
   }
 };
 
@@ -143,10 +143,10 @@ struct Got {
   std::int64_t elapsed = 0;  // ns from its first byte to its last; 0: it came from another
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "bucket", .max = kMostBuckets}, self.bucket);
-    visit(Field{.name = "xfer", .min = 1}, self.xfer);
-    visit(Field{.name = "mean"}, self.mean);
-    visit(Field{.name = "elapsed", .min = 0, .max = kLongest, .unit = "ns"}, self.elapsed);
+    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
+    LONGHAUL_FIELD(xfer, .min = 1);
+    LONGHAUL_FIELD(mean);
+    LONGHAUL_FIELD(elapsed, .min = 0, .max = kLongest, .unit = "ns");
   }
 };
 

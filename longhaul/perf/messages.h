@@ -8,30 +8,26 @@ namespace longhaul::perf {
 inline constexpr double kMaxNanoseconds = 0x1p60;  // 36 years; sums of them stay in range
 
 struct Call {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "call";
+  LONGHAUL_MESSAGE(1, "call");
   Round lap = 0;
   LONGHAUL_FIELDS(lap)
 };
 
 struct Ready {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "ready";
+  LONGHAUL_MESSAGE(2, "ready");
   Round lap = 0;
   std::uint64_t wan_bytes = 0;
   LONGHAUL_FIELDS(lap, wan_bytes)
 };
 
 struct Ping {
-  static constexpr std::uint16_t kKind = 3;
-  static constexpr std::string_view kName = "ping";
+  LONGHAUL_MESSAGE(3, "ping");
   std::uint32_t number = 0;
   LONGHAUL_FIELDS(number)
 };
 
 struct Pong {
-  static constexpr std::uint16_t kKind = 4;
-  static constexpr std::string_view kName = "pong";
+  LONGHAUL_MESSAGE(4, "pong");
   std::uint32_t number = 0;
   std::int64_t clock = 0;  // the answering node's
   template <class Self, class Visit>
@@ -42,8 +38,7 @@ struct Pong {
 };
 
 struct Go {
-  static constexpr std::uint16_t kKind = 5;
-  static constexpr std::string_view kName = "go";
+  LONGHAUL_MESSAGE(5, "go");
   Round lap = 0;
   std::int64_t at = 0;  // in the receiver's clock
   template <class Self, class Visit>
@@ -54,8 +49,7 @@ struct Go {
 };
 
 struct Done {
-  static constexpr std::uint16_t kKind = 6;
-  static constexpr std::string_view kName = "done";
+  LONGHAUL_MESSAGE(6, "done");
   Round lap = 0;
   std::int64_t elapsed = 0;
   template <class Self, class Visit>

@@ -1,4 +1,4 @@
-#include "longhaul/record/digest.h"
+#include "longhaul/record/entries.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "longhaul/core/action.h"
 #include "longhaul/core/input.h"
 #include "longhaul/core/layout.h"
 #include "longhaul/record/frame.h"
@@ -117,5 +118,16 @@ Result<Entry> decode(const Frame& frame) {
 }
 
 bool same_layout(const Layout&, const Layout&);
+
+// XXH3 over every field and payload byte. For a step, a report of the current model and the end,
+// also over the parameters and gradients of `idle`.
+Answer answer_of(const Action&, Learner* idle);
+Answer refusal(const Error&);
+
+// "message from rank 2 for /2/0 kind 3, 24 + 4096 bytes"
+std::string describe(const Input&);
+std::string describe(const Action&);
+// "1.500000000 s"
+std::string describe(Time);
 
 }  // namespace longhaul::record

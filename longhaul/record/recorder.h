@@ -3,7 +3,6 @@
 // together with the answers to the previous one: the input that kills a run is in the file.
 #include "longhaul/core/node.h"
 #include "longhaul/core/tap.h"
-#include "longhaul/record/digest.h"
 #include "longhaul/record/entries.h"
 
 namespace longhaul::record {

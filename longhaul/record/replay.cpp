@@ -87,26 +87,22 @@ Status Replay::open() {
                     ending.kind == StreamEnd::Kind::damaged ? "damaged" : "ends early",
                     ending.number, ending.offset));
   };
-  auto frame = next(outcome);
-  if (!frame) return frame.error();
-  if (!*frame) return nothing();
-  auto header = decode<Header>(**frame);
-  if (!header) return header.error();
-  header_ = *std::move(header);
-  frame = next(outcome);
-  if (!frame) return frame.error();
-  if (!*frame) return nothing();
-  if ((*frame)->type == EntryType::end) return first_ = **std::move(frame), Ok{};
-  auto begin = decode<InitialState>(**frame);
-  if (!begin) return begin.error();
-  initial_state_ = *std::move(begin);
+  LH_LET(first, next(outcome));
+  if (!first) return nothing();
+  LH_LET(header, decode<Header>(*first));
+  header_ = std::move(header);
+  LH_LET(frame, next(outcome));
+  if (!frame) return nothing();
+  if (frame->type == EntryType::end) return first_ = *std::move(frame), Ok{};
+  LH_LET(begin, decode<InitialState>(*frame));
+  initial_state_ = std::move(begin);
   const std::uint64_t values = header_.phantom || !header_.learner ? 0 : header_.layout->size();
   const LearnerVectors& vectors = initial_state_->vectors;
   if (header_.mode == Mode::full &&
       (vectors.params.size() != values || vectors.grads.size() != values))
     return malformed(
         fmt::format("entry 1 at byte {}: the model has {} values, but {} were recorded",
-                    (*frame)->offset, values, vectors.params.size()));
+                    frame->offset, values, vectors.params.size()));
   return Ok{};
 }
 

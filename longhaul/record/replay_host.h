@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "longhaul/core/node.h"
-#include "longhaul/record/digest.h"
+#include "longhaul/record/entries.h"
 
 namespace longhaul::record {
 

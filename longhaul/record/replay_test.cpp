@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
+#include "longhaul/core/testing/quadratic.h"
 #include "longhaul/record/recorder.h"
 #include "longhaul/record/testing/memory.h"
-#include "longhaul/record/testing/script.h"
 
 namespace longhaul::record {
 namespace {
@@ -16,6 +17,148 @@ using longhaul::testing::Quadratic;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace testing;
+
+constexpr std::uint64_t kSize = 6;  // of the model
+constexpr std::uint64_t kInputs = 11;
+
+struct Word {
+  static constexpr std::uint16_t kKind = 1;
+  static constexpr std::string_view kName = "word";
+  double value = 0;
+  LONGHAUL_FIELDS(value)
+};
+
+Message word(double value) {
+  Message m;
+  m.machine = Path().child(2);
+  m.kind = Word::kKind;
+  m.head = Payload(share(to_wire(Word{value})));
+  return m;
+}
+
+// What a replay may do otherwise than the run did.
+struct Variation {
+  float pull = 0.5f;    // of the model towards 1 after each step: other parameters
+  bool silent = false;  // does not answer messages
+  bool talks = false;   // says one thing more
+  Time timer{1000};     // sets another time
+};
+
+// Answers every kind of input.
+class Scripted final : public Strategy {
+ public:
+  explicit Scripted(Variation variation = {}) : variation_(variation) {}
+
+  void on_start(Turn& turn) override {
+    turn.set_timer(*this, TimerId{1}, variation_.timer);
+    turn.compute(LocalStep{}, 100);
+  }
+
+  void on_step(const StepResult& result, Turn& turn) override {
+    ++steps_;
+    for (float& x : turn.params()) x += variation_.pull * (1 - x);
+    turn.record("loss", steps_, result.loss);
+    turn.report(steps_, nullptr);
+  }
+
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    return dispatch(MessageList<Word>{}, message, [&](const Word& said) -> Status {
+      if (variation_.silent) return Ok{};
+      turn.send(from, word(said.value + double(steps_)));
+      if (variation_.talks) turn.record("said", steps_, 1);
+      return Ok{};
+    });
+  }
+
+  void on_timer(TimerId, Turn& turn) override { turn.send(2, word(-1), {.priority = 6}); }
+  void on_writable(Rank peer, Turn& turn) override { turn.record("room", peer, 1); }
+  void on_scored(Round round, const Evaluation& e, Turn& turn) override {
+    turn.record("scored", round, e.loss);
+  }
+  Round rounds_done() const override { return steps_; }
+  std::string waiting_for() const override { return ""; }
+  void state(Archive& ar) override { ar(steps_); }
+
+ private:
+  const Variation variation_;
+  std::uint64_t steps_ = 0;
+};
+
+// Takes the steps; the script below says when the rest comes.
+class OneStep final : public Host {
+ public:
+  explicit OneStep(Learner& learner) : learner_(learner) {}
+  void send(Rank, Send) override {}
+  void set_timer(Rank, const SetTimer&) override {}
+  void cancel_timer(Rank, const CancelTimer&) override {}
+  void compute(Rank, ComputeStep step) override {
+    auto result = learner_.step(step.work);
+    LH_CHECK(result);
+    last = *result;
+    last.elapsed = Time(7);
+  }
+  void report(Rank, Report) override {}
+  void record(Rank, const Record&) override {}
+  void finish(Rank) override {}
+  void fail(Rank, const Error&) override {}
+  StepResult last;
+
+ private:
+  Learner& learner_;
+};
+
+// Rank 0 of three.
+Place place() {
+  Place p;
+  p.members = std::make_shared<const Members>(Members{{"lima"}, {"oslo"}, {"rome"}});
+  p.layout = Layout::flat(kSize);
+  return p;
+}
+
+Quadratic quadratic() { return Quadratic(kSize, {.target = 2}); }
+
+Header header(Mode mode) {
+  Header h;
+  h.cpu = "the first CPU";
+  h.job = "[job]\n";
+  h.job_hash = 17;
+  h.mode = mode;
+  h.nodes = 3;
+  h.site = "lima";
+  h.learner = true;
+  h.layout = place().layout;
+  return h;
+}
+
+// The recording of a run of kInputs inputs; with `resumed` only from the fifth on.
+Buffer record_run(Mode mode, bool resumed = false) {
+  Quadratic learner = quadratic();
+  OneStep host(learner);
+  Node node(place(), std::make_unique<Scripted>(), &learner, host);
+  MemorySink sink;
+  Recorder recorder(header(mode), sink);
+  Message bad = word(1);
+  bad.kind = 9;
+  const std::vector<std::function<void(Time)>> inputs = {
+      [&](Time now) { node.start(now); },
+      [&](Time now) { node.stepped(now, host.last); },
+      [&](Time now) { (void)node.deliver(now, 1, word(5)); },
+      [&](Time now) { node.scored(now, 1, {.loss = 3}); },
+      [&](Time now) { (void)node.deliver(now, 2, word(6)); },
+      [&](Time now) { node.stepped(now, host.last); },
+      [&](Time now) { node.writable(now, 1, 4); },
+      [&](Time now) { (void)node.deliver(now, 2, bad); },
+      [&](Time now) { node.timer(now, Path().child(2), TimerId{1}); },
+      [&](Time now) { node.stepped(now, host.last); },
+      [&](Time now) { node.unreachable(now, 2, true); }};
+  LH_CHECK(inputs.size() == kInputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (i == (resumed ? 4u : 0u)) node.tap(&recorder);
+    inputs[i](Time(100 * i));
+  }
+  LH_CHECK(recorder.finish());
+  return sink.bytes;
+}
 
 // With its own learner if one is given, else from the recording.
 Result<Outcome> replay(std::span<const std::byte> bytes, Variation variation = {},
@@ -63,39 +206,35 @@ TEST(Replay, HashesAreSmallAndNeedALearner) {
 
 // The first difference is named: which input, which action, what it was and what it is.
 TEST(Replay, ADifferenceIsLocated) {
+  struct Expected {
+    Variation variation;
+    std::uint64_t input, action;
+    std::string what, recorded, replayed;  // "": none
+  };
   const Buffer bytes = record_run(Mode::full);
-  Outcome outcome = outcome_of(bytes, {.timer = Time(1001)});
-  ASSERT_TRUE(outcome.difference);
-  EXPECT_EQ(outcome.difference->input, 1u);
-  EXPECT_EQ(outcome.difference->what, "start");
-  EXPECT_EQ(outcome.difference->action, 1u);
-  EXPECT_THAT(outcome.difference->recorded, HasSubstr("at 0.000001000 s"));
-  EXPECT_THAT(outcome.difference->replayed, HasSubstr("at 0.000001001 s"));
-  EXPECT_EQ(outcome.inputs, 0u);
-
-  outcome = outcome_of(bytes, {.silent = true});  // an action that does not come
-  ASSERT_TRUE(outcome.difference);
-  EXPECT_EQ(outcome.difference->input, 3u);
-  EXPECT_EQ(outcome.difference->time, Time(200));
-  EXPECT_THAT(outcome.difference->what, HasSubstr("message from rank 1"));
-  EXPECT_EQ(outcome.difference->action, 1u);
-  EXPECT_THAT(outcome.difference->recorded, HasSubstr("message to rank 1"));
-  EXPECT_EQ(outcome.difference->replayed, "");
-  EXPECT_EQ(outcome.inputs, 2u);
-
-  outcome = outcome_of(bytes, {.talks = true});  // one that comes in addition
-  ASSERT_TRUE(outcome.difference);
-  EXPECT_EQ(outcome.difference->input, 3u);
-  EXPECT_EQ(outcome.difference->action, 2u);
-  EXPECT_EQ(outcome.difference->recorded, "");
-  EXPECT_THAT(outcome.difference->replayed, HasSubstr("record said"));
-
-  // Other parameters, the same words: what the report shows and the next step begins with.
-  outcome = outcome_of(bytes, {.pull = 0.25f});
-  ASSERT_TRUE(outcome.difference);
-  EXPECT_EQ(outcome.difference->input, 2u);
-  EXPECT_EQ(outcome.difference->action, 3u);
-  EXPECT_EQ(outcome.difference->recorded, outcome.difference->replayed);
+  for (const auto& [variation, input, action, what, recorded, replayed] : std::vector<Expected>{
+           {{.timer = Time(1001)}, 1, 1, "start", "at 0.000001000 s", "at 0.000001001 s"},
+           {{.silent = true}, 3, 1, "message from rank 1", "message to rank 1", ""},
+           {{.talks = true}, 3, 2, "message from rank 1", "", "record said"},
+           // Other parameters, the same words: what the report shows, the next step begins with.
+           {{.pull = 0.25f},
+            2,
+            3,
+            "step done",
+            "report round 1, the model as it stands",
+            "report round 1, the model as it stands"}}) {
+    const Outcome outcome = outcome_of(bytes, variation);
+    ASSERT_TRUE(outcome.difference) << what;
+    EXPECT_EQ(outcome.inputs, input - 1);
+    EXPECT_EQ(outcome.difference->input, input);
+    EXPECT_EQ(outcome.difference->time, Time(100 * (input - 1)));
+    EXPECT_EQ(outcome.difference->action, action);
+    EXPECT_THAT(outcome.difference->what, HasSubstr(what));
+    EXPECT_THAT(outcome.difference->recorded, HasSubstr(recorded));
+    EXPECT_THAT(outcome.difference->replayed, HasSubstr(replayed));
+    EXPECT_EQ(outcome.difference->recorded.empty(), recorded.empty());
+    EXPECT_EQ(outcome.difference->replayed.empty(), replayed.empty());
+  }
 }
 
 // Takes its steps right, but for one bit of a parameter, or of the loss.
@@ -204,9 +343,9 @@ TEST(Replay, AFlippedBitIsLocatedOrRefused) {
 
 // Sealed entries as no recorder writes them: said to be wrong, never fed to a machine that trusts
 // its host.
-class Forged : public ::testing::Test {
- protected:
-  Forged() {
+class ForgedRecording {
+ public:
+  ForgedRecording() {
     add(head_);
     Quadratic learner = quadratic();
     initial_state_.vectors = LearnerVectors::of(&learner, Mode::full);
@@ -247,56 +386,46 @@ class Forged : public ::testing::Test {
   InitialState initial_state_;
 };
 
-TEST_F(Forged, AStepThatNobodyAskedFor) {
-  EXPECT_THAT(impossible(Stepped{}), HasSubstr("no step"));
+TEST(Forged, InputsThatNoHostCouldGive) {
+  Delivered empty{1, {}};
+  empty.message.body = Payload::phantom(100);
+  for (const auto& [input, why] : std::vector<std::pair<Input, std::string>>{
+           {Stepped{}, "no step"},
+           {TimerFired{Path().child(9), TimerId{1}}, "not set"},
+           {Reachability{7, true}, "no such peer"},
+           {Scored{1, {}}, "no score"},
+           {Delivered{0, {}}, "itself"},
+           {empty, "body"}})
+    EXPECT_THAT(ForgedRecording().impossible(input), HasSubstr(why));
 }
 
-TEST_F(Forged, ATimerOfNoMachine) {
-  EXPECT_THAT(impossible(TimerFired{Path().child(9), TimerId{1}}), HasSubstr("not set"));
-}
-
-TEST_F(Forged, APeerThatIsNotThere) {
-  EXPECT_THAT(impossible(Reachability{7, true}), HasSubstr("no such peer"));
-}
-
-TEST_F(Forged, AScoreThatNobodyAskedFor) {
-  EXPECT_THAT(impossible(Scored{1, {}}), HasSubstr("no score"));
-}
-
-TEST_F(Forged, AMessageToItselfOrWithoutBytes) {
-  EXPECT_THAT(impossible(Delivered{0, {}}), HasSubstr("itself"));
-}
-
-TEST_F(Forged, ABodyWithoutItsBytes) {
-  Delivered delivered{1, {}};
-  delivered.message.body = Payload::phantom(100);
-  EXPECT_THAT(impossible(delivered), HasSubstr("body"));
-}
-
-TEST_F(Forged, AnEndThatCountsOtherwise) {
+TEST(Forged, AnEndThatCountsOtherwise) {
+  ForgedRecording forged;
   EndEntry end{5};
-  add(end);
-  const auto outcome = result();
+  forged.add(end);
+  const auto outcome = forged.result();
   ASSERT_FALSE(outcome);
   EXPECT_THAT(outcome.error().what, HasSubstr("counts 5 inputs where there are 0"));
 }
 
-TEST_F(Forged, VectorsOfAnotherSize) {
-  input(Started{});
-  AnswerEntry answer = answer_to_start();
-  add(answer);
-  initial_state_.vectors.grads.resize(kSize + 1);
-  input(Stepped{});
-  const auto outcome = result();
+TEST(Forged, VectorsOfAnotherSize) {
+  ForgedRecording forged;
+  forged.input(Started{});
+  AnswerEntry answer = forged.answer_to_start();
+  forged.add(answer);
+  forged.initial_state_.vectors.grads.resize(kSize + 1);
+  forged.input(Stepped{});
+  const auto outcome = forged.result();
   ASSERT_FALSE(outcome);
   EXPECT_THAT(outcome.error().what, HasSubstr("vectors of another size"));
 }
 
-TEST_F(Forged, ASecondStart) {
-  input(Started{});
-  AnswerEntry answer = answer_to_start();
-  add(answer);
-  EXPECT_THAT(impossible(Started{}), HasSubstr("started already"));
+TEST(Forged, ASecondStart) {
+  ForgedRecording forged;
+  forged.input(Started{});
+  AnswerEntry answer = forged.answer_to_start();
+  forged.add(answer);
+  EXPECT_THAT(forged.impossible(Started{}), HasSubstr("started already"));
 }
 
 TEST(Header, AnyBytesAreAHeaderOrAnError) {

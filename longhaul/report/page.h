@@ -3,13 +3,12 @@
 // library that scripts/fetch-web fetches.
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "longhaul/base/result.h"
-#include "longhaul/run/job/wan_preset.h"
+#include "longhaul/run/job/wan.h"
 
 namespace longhaul::run {
 std::span<const TextFile> web_files();  // written by cmake/LonghaulEmbed.cmake

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -8,12 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "longhaul/report/changes.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/picture.h"
 #include "longhaul/report/run_reader.h"
-#include "longhaul/report/time_bins.h"
 #include "longhaul/report/verdict.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::report {
 namespace {
@@ -47,14 +45,11 @@ TEST(TimeBins, KeepTheSumWhenTheyWiden) {
 class RunReaderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "longhaul-report-XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     put("job.toml",
         "stop = {max_rounds = 9, target_accuracy = 0.9}\nmodel = {kind = \"phantom\"}\n"
         "sync = {kind = \"fedavg\", steps = 4}\nsite = [{name = \"a\", nodes = 2}, {name = "
         "\"b\"}]\n");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void put(const std::string& name, const std::string& text, bool append = false) {
     std::ofstream(folder_ + "/" + name, append ? std::ios::app : std::ios::trunc) << text;
   }
@@ -67,7 +62,8 @@ class RunReaderTest : public ::testing::Test {
                .dump() +
            "\n";
   }
-  std::string folder_;
+  const run::testing::Scratch scratch_;
+  const std::string folder_ = scratch_.file("");
 };
 
 TEST_F(RunReaderTest, AFolderWithoutAJobIsRefused) {

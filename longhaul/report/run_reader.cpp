@@ -1,20 +1,172 @@
 #include "longhaul/report/run_reader.h"
 
-#include <algorithm>
-#include <filesystem>
+#include <cmath>
 #include <fstream>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "longhaul/report/activity.h"
-#include "longhaul/report/joined_summary.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/json.h"
 #include "longhaul/run/job/parts.h"
 
 namespace longhaul::report {
 namespace {
+
+using nlohmann::json;
+constexpr std::size_t kMaxBins = 4096;
+
+struct JoinedSite {
+  std::uint64_t nodes = 1;
+  std::vector<double> computing, sent;
+  json lost = json::array();
+};
+
+bool is_activity(const json& file) {
+  if (!file.is_object() || !file.contains("sites") || !file["sites"].is_array()) return false;
+  if (!file.contains("bin_s") || !file["bin_s"].is_number()) return false;
+  return file["bin_s"] > 0 && file.contains("links") && file["links"].is_array();
+}
+
+// Bins as many times wider as `factor` says.
+void add_bins(const json& from, std::size_t factor, std::vector<double>& to) {
+  if (!from.is_array()) return;
+  for (std::size_t i = 0; i < from.size() && i < kMaxBins; ++i) {
+    if (!from[i].is_number()) continue;
+    if (to.size() <= i / factor) to.resize(i / factor + 1);
+    to[i / factor] += from[i].get<double>();
+  }
+}
+
+class Join {
+ public:
+  explicit Join(double bin_s) : bin_s_(bin_s) {}
+
+  void add(const json& file) {
+    const auto factor = std::size_t(std::llround(bin_s_ / file["bin_s"].get<double>()));
+    std::vector<std::string> names;
+    for (const json& one : file["sites"]) {
+      if (!one.is_object() || !one.contains("name") || !one["name"].is_string()) return;
+      names.push_back(one["name"]);
+      JoinedSite& site = site_of(names.back());
+      if (one.contains("nodes") && one["nodes"].is_number_unsigned()) site.nodes = one["nodes"];
+      if (one.contains("computing")) add_bins(one["computing"], factor, site.computing);
+      if (one.contains("sent")) add_bins(one["sent"], factor, site.sent);
+      // All survivors tell of a loss: one is believed.
+      if (one.contains("lost") && one["lost"].is_array() && one["lost"].size() > site.lost.size())
+        site.lost = one["lost"];
+    }
+    for (const json& link : file["links"]) {
+      if (!link.is_array() || link.size() != 3 || !link[2].is_number()) continue;
+      if (!link[0].is_number_unsigned() || !link[1].is_number_unsigned()) continue;
+      const std::size_t from = link[0], to = link[1];
+      if (from < names.size() && to < names.size())
+        links_[{index_[names[from]], index_[names[to]]}] += link[2].get<double>();
+    }
+  }
+
+  json take() const {
+    json all = {{"bin_s", bin_s_}, {"sites", json::array()}, {"links", json::array()}};
+    for (std::size_t i = 0; i < sites_.size(); ++i)
+      all["sites"].push_back({{"name", names_[i]},
+                              {"nodes", sites_[i].nodes},
+                              {"computing", sites_[i].computing},
+                              {"sent", sites_[i].sent},
+                              {"lost", sites_[i].lost}});
+    for (const auto& [pair, bytes] : links_)
+      all["links"].push_back({pair.first, pair.second, std::int64_t(bytes)});
+    return all;
+  }
+
+ private:
+  JoinedSite& site_of(const std::string& name) {
+    const auto [at, fresh] = index_.emplace(name, sites_.size());
+    if (fresh) {
+      names_.push_back(name);
+      sites_.emplace_back();
+    }
+    return sites_[at->second];
+  }
+
+  const double bin_s_;
+  std::map<std::string, std::size_t> index_;
+  std::vector<std::string> names_;
+  std::vector<JoinedSite> sites_;
+  std::map<std::pair<std::size_t, std::size_t>, double> links_;
+};
+
+// Sites by name; times in the widest bins of all. Files that do not fit, as of another release or
+// damaged, are passed over. Null: none is left.
+json joined_activity(const std::vector<json>& files) {
+  double widest = 0;
+  for (const json& file : files)
+    if (is_activity(file)) widest = std::max(widest, file["bin_s"].get<double>());
+  if (widest == 0) return nullptr;
+  Join join(widest);
+  for (const json& file : files)
+    if (is_activity(file)) join.add(file);
+  return join.take();
+}
+
+using nlohmann::json;
+
+// Adds numbers, and those of objects key by key; a null stays null.
+void add_to(json& sum, const json& value) {
+  if (sum.is_object() && value.is_object()) {
+    for (const auto& [key, one] : value.items())
+      if (sum.contains(key))
+        add_to(sum[key], one);
+      else
+        sum[key] = one;
+  } else if (!sum.is_number() || !value.is_number()) {
+    sum = nullptr;
+  } else if (sum.is_number_integer() && value.is_number_integer()) {
+    sum = sum.get<std::int64_t>() + value.get<std::int64_t>();
+  } else {
+    sum = sum.get<double>() + value.get<double>();
+  }
+}
+
+bool is_number(const json& summary, const char* key) {
+  return summary.contains(key) && summary[key].is_number();
+}
+
+void take_larger(json& all, const json& one, const char* key) {
+  if (is_number(one, key) && (!is_number(all, key) || all[key] < one[key])) all[key] = one[key];
+}
+
+// By rank. Null: one has not ended.
+json joined_summary(const std::vector<json>& summaries) {
+  for (const json& one : summaries)
+    if (!one.is_object()) return nullptr;
+  if (summaries.empty()) return nullptr;
+  json all = summaries.front();
+  for (std::size_t i = 1; i < summaries.size(); ++i) {
+    const json& one = summaries[i];
+    for (const char* key :
+         {"wan_bytes", "wan_messages", "compute_utilisation", "samples", "waiting_s", "staleness"})
+      if (one.contains(key)) {
+        if (all.contains(key))
+          add_to(all[key], one[key]);
+        else
+          all[key] = one[key];
+      }
+    for (const char* key : {"time_s", "real_s", "rounds"}) take_larger(all, one, key);
+    for (const char* key : {"participation", "participation_of_live"})  // the senior worker's
+      if (is_number(one, key) && is_number(all, key) && one[key] < all[key]) all[key] = one[key];
+    // Whoever had the models scored knew it first.
+    const char* const kReached = "time_to_target_s";
+    if (is_number(one, kReached) && (!is_number(all, kReached) || one[kReached] < all[kReached]))
+      all[kReached] = one[kReached];
+    for (const char* key : {"final_accuracy", "final_loss", "bits_per_byte"})
+      if (!is_number(all, key) && is_number(one, key)) all[key] = one[key];
+  }
+  if (is_number(all, "compute_utilisation"))
+    all["compute_utilisation"] =
+        all["compute_utilisation"].get<double>() / double(summaries.size());
+  if (is_number(all, "time_to_target_s")) all["stop_reason"] = "target";
+  return all;
+}
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -48,9 +200,50 @@ std::optional<std::string> cause_of(const std::string& kind) {
   return kind.substr(0, kind.size() - kEnd.size() - 1);
 }
 
-ordered_json or_null(const std::optional<double>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
+using nlohmann::ordered_json;
+
+bool has_same_keys(const ordered_json& a, const ordered_json& b) {
+  if (a.size() != b.size()) return false;
+  for (auto at = a.begin(); at != a.end(); ++at)
+    if (!b.contains(at.key())) return false;
+  return true;
 }
+
+class Changes {
+ public:
+  void add(const ordered_json& before, const ordered_json& after) {
+    if (list_.size() > kMaxChanges || before == after) return;
+    if (before.is_object() && after.is_object() && has_same_keys(before, after)) {
+      for (auto at = after.begin(); at != after.end(); ++at)
+        inside(at.key(), before[at.key()], at.value());
+    } else if (before.is_array() && after.is_array() && !before.empty() &&
+               before.size() <= after.size()) {
+      add_list(before, after);
+    } else {
+      list_.push_back({path_, after});
+    }
+  }
+  std::optional<ordered_json> take() {
+    if (list_.size() > kMaxChanges) return std::nullopt;
+    return std::move(list_);
+  }
+
+ private:
+  void inside(const ordered_json& step, const ordered_json& before, const ordered_json& after) {
+    path_.push_back(step);
+    add(before, after);
+    path_.erase(path_.size() - 1);
+  }
+  void add_list(const ordered_json& before, const ordered_json& after) {
+    for (std::size_t i = 0; i < before.size(); ++i) inside(i, before[i], after[i]);
+    if (before.size() == after.size()) return;
+    ordered_json more = ordered_json::array();
+    for (std::size_t i = before.size(); i < after.size(); ++i) more.push_back(after[i]);
+    list_.push_back({path_, "+", std::move(more)});
+  }
+
+  ordered_json list_ = ordered_json::array(), path_ = ordered_json::array();
+};
 
 }  // namespace
 
@@ -295,8 +488,8 @@ ordered_json RunReader::score_json() const {
     scores["round"].push_back(point.round);
     scores["samples"].push_back(point.round * samples_per_round_);
     scores["wan_bytes"].push_back(bytes_at(point));
-    scores["loss"].push_back(or_null(point.loss));
-    scores["score"].push_back(or_null(point.score));
+    scores["loss"].push_back(run::json_of(point.loss));
+    scores["score"].push_back(run::json_of(point.score));
   }
   return scores;
 }
@@ -352,7 +545,7 @@ ordered_json RunReader::data() const {
       {"codec", codec_},
       {"outer", outer_},
       {"score_unit", data_ == "text" ? "bits per byte" : "accuracy"},
-      {"target", or_null(target_)},
+      {"target", run::json_of(target_)},
       {"clock", clock()},
       {"of_site", told_by()},
       {"time_s", number_in(summary_, "time_s").value_or(time_s_)},
@@ -381,6 +574,12 @@ std::string parts_text(const ordered_json& run) {
   if (const std::string codec = text_in(run, "codec"); !codec.empty() && codec != "fp32")
     text += ", " + codec;
   return text;
+}
+
+std::optional<ordered_json> changes_of(const ordered_json& before, const ordered_json& after) {
+  Changes changes;
+  changes.add(before, after);
+  return changes.take();
 }
 
 }  // namespace longhaul::report

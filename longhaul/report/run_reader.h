@@ -2,6 +2,8 @@
 // What a report shows of one run, read from its folder (docs/run-folder.md): of a finished run
 // once, of one under way again and again. Keys that are missing, and kinds of events that are not
 // known, are passed over. Memory is bounded, however long the run: long curves are thinned.
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -13,9 +15,40 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/base/result.h"
-#include "longhaul/report/time_bins.h"
 
 namespace longhaul::report {
+
+// Durations summed over time in a fixed number of bins, whatever the length of the run: when the
+// time passes the last bin, bins are joined in pairs and become twice as wide.
+class TimeBins {
+ public:
+  static constexpr std::size_t kBins = 512;
+
+  explicit TimeBins(double width_s = 1.0 / 64) : width_(width_s) {}
+
+  // Adds the overlap of [from, to), in seconds, to each bin. Times below 0 count as 0.
+  void add(double from, double to) {
+    from = std::max(from, 0.0);
+    if (!(to > from)) return;
+    cover(to);
+    for (auto bin = std::size_t(from / width_); bin < kBins && double(bin) * width_ < to; ++bin)
+      sums_[bin] += std::min(to, double(bin + 1) * width_) - std::max(from, double(bin) * width_);
+  }
+  // Widens the bins until the time lies in one.
+  void cover(double time_s) {
+    while (time_s > width_ * double(kBins) && width_ < 1e12) {
+      for (std::size_t i = 0; i < kBins / 2; ++i) sums_[i] = sums_[2 * i] + sums_[2 * i + 1];
+      std::fill(sums_.begin() + std::ptrdiff_t(kBins / 2), sums_.end(), 0.0);
+      width_ *= 2;
+    }
+  }
+  double width_s() const { return width_; }
+  const std::vector<double>& sums() const { return sums_; }
+
+ private:
+  double width_;
+  std::vector<double> sums_ = std::vector<double>(kBins, 0.0);
+};
 
 struct ScorePoint {
   double time_s = 0, round = 0;
@@ -109,5 +142,17 @@ std::string site_of_folder(const std::string& folder);
 
 // "diloco over ring, int8": the parts in words; ones that are the default are left out.
 std::string parts_text(const nlohmann::ordered_json& run);
+
+inline constexpr std::size_t kMaxChanges = 2000;
+
+// A list of changes that makes `after` of `before`, in this order:
+//
+//   [path, value]           the value at the path is replaced
+//   [path, "+", [values]]   the list at the path gets these at its end
+//
+// A path is a list of keys and indices from the top. Nothing: they are so many that the whole is
+// shorter.
+std::optional<nlohmann::ordered_json> changes_of(const nlohmann::ordered_json& before,
+                                                 const nlohmann::ordered_json& after);
 
 }  // namespace longhaul::report

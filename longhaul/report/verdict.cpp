@@ -1,15 +1,10 @@
 #include "longhaul/report/verdict.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
-#include <tuple>
 
 #include <fmt/format.h>
 
 #include "longhaul/report/run_reader.h"
-#include "longhaul/report/seed_groups.h"
-#include "longhaul/report/seed_ranges.h"
 
 namespace longhaul::report {
 namespace {

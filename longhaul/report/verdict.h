@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "longhaul/report/seed_groups.h"
+#include "longhaul/report/seed_ranges.h"
 
 namespace longhaul::report {
 

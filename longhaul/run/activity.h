@@ -1,9 +1,8 @@
 #pragma once
 // What the sites of a run did when, for pictures: computing time and bytes sent over time, bytes of
 // every ordered pair of sites, and when nodes were lost. Written to activity.json of the run's
-// folder (node_activity.h: over sockets, of each node's). Its size does not grow with the run: time
+// folder (over sockets, site.cpp: of each node's). Its size does not grow with the run: time
 // is divided into kBins bins, which become twice as wide when the run passes the last one.
-#include <map>
 #include <string>
 #include <vector>
 

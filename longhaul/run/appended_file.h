@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "longhaul/base/result.h"
+#include "longhaul/lab/descriptor.h"
 #include "longhaul/run/atomic_file.h"
 
 namespace longhaul::run {
@@ -29,13 +30,13 @@ class AppendedFile {
   static Result<AppendedFile> open(const std::string& path, std::uint64_t keep,
                                    std::string head = "") {
     const int flags = O_WRONLY | O_CLOEXEC | (keep > 0 ? 0 : O_CREAT | O_TRUNC);
-    Descriptor file(::open(path.c_str(), flags, 0644));
-    if (file.number() < 0) return io_failed(path, "opening it for writing");
+    lab::Descriptor file(::open(path.c_str(), flags, 0644));
+    if (!file) return io_failed(path, "opening it for writing");
     std::error_code code;
     const auto size = std::filesystem::file_size(path, code);
     if (code || size < keep)
       return malformed(fmt::format("{}: shorter than the {} bytes to keep", path, keep));
-    if (::ftruncate(file.number(), off_t(keep)) != 0 || ::lseek(file.number(), 0, SEEK_END) < 0)
+    if (::ftruncate(file.get(), off_t(keep)) != 0 || ::lseek(file.get(), 0, SEEK_END) < 0)
       return io_failed(path, "truncating it");
     return AppendedFile(path, std::move(file), keep, std::move(head));
   }
@@ -58,7 +59,7 @@ class AppendedFile {
     LH_TRY(renew_if_removed());
     std::size_t done = 0;
     while (done < pending_.size()) {
-      const ssize_t wrote = ::write(file_.number(), pending_.data() + done, pending_.size() - done);
+      const ssize_t wrote = ::write(file_.get(), pending_.data() + done, pending_.size() - done);
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote < 0) break;
       done += std::size_t(wrote);
@@ -72,7 +73,7 @@ class AppendedFile {
   // Ok: everything so far is on disk.
   Status sync() {
     LH_TRY(flush());
-    if (::fsync(file_.number()) != 0) return io_failed(path_, "forcing it to disk");
+    if (::fsync(file_.get()) != 0) return io_failed(path_, "forcing it to disk");
     return Ok{};
   }
 
@@ -82,24 +83,7 @@ class AppendedFile {
   const std::string& path() const { return path_; }
 
  private:
-  class Descriptor {  // closes itself
-   public:
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-      std::swap(number_, other.number_);
-      return *this;
-    }
-    ~Descriptor() {
-      if (number_ >= 0) ::close(number_);
-    }
-
-    int number() const { return number_; }
-
-   private:
-    int number_;
-  };
-  AppendedFile(std::string path, Descriptor file, std::uint64_t written, std::string head)
+  AppendedFile(std::string path, lab::Descriptor file, std::uint64_t written, std::string head)
       : path_(std::move(path)), head_(std::move(head)), file_(std::move(file)), written_(written) {
     if (written == 0) pending_ = head_;
   }
@@ -108,8 +92,8 @@ class AppendedFile {
     if (::access(path_.c_str(), F_OK) == 0 || errno != ENOENT) return Ok{};
     std::error_code code;
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), code);
-    Descriptor file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0644));
-    if (file.number() < 0) return io_failed(path_, "creating it again");
+    lab::Descriptor file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, 0644));
+    if (!file) return io_failed(path_, "creating it again");
     file_ = std::move(file);
     pending_.insert(0, head_);
     written_ = 0;
@@ -117,7 +101,7 @@ class AppendedFile {
   }
 
   std::string path_, head_;
-  Descriptor file_;
+  lab::Descriptor file_;
   std::string pending_;
   std::uint64_t written_ = 0, dropped_ = 0;
 };

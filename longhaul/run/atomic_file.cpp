@@ -10,39 +10,20 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/lab/descriptor.h"
+
 namespace longhaul::run {
 namespace {
 
-// A file descriptor that closes itself.
-class File {
- public:
-  File(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  bool is_open() const { return fd_ >= 0; }
-  bool write_all(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t wrote = ::write(fd_, bytes.data(), bytes.size());
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) return false;
-      bytes = bytes.subspan(std::size_t(wrote));
-    }
-    return true;
-  }
-  bool sync() { return ::fsync(fd_) == 0; }
-
- private:
-  int fd_;
-};
+lab::Descriptor open_file(const std::string& path, int flags) {
+  return lab::Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+}
 
 Status write_whole(const std::string& path, std::span<const std::byte> bytes) {
-  File file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  if (!file.is_open()) return io_failed(path, "creating it");
-  if (!file.write_all(bytes)) return io_failed(path, "writing it");
-  if (!file.sync()) return io_failed(path, "forcing it to disk");
+  const lab::Descriptor file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file) return io_failed(path, "creating it");
+  LH_TRY(write_all(file.get(), bytes, path));
+  if (::fsync(file.get()) != 0) return io_failed(path, "forcing it to disk");
   return Ok{};
 }
 
@@ -50,6 +31,16 @@ Status write_whole(const std::string& path, std::span<const std::byte> bytes) {
 
 Error io_failed(const std::string& path, const char* doing) {
   return {Error::Kind::io, fmt::format("{}: {} failed: {}", path, doing, std::strerror(errno))};
+}
+
+Status write_all(int file, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(file, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return io_failed(path, "writing it");
+    bytes = bytes.subspan(std::size_t(wrote));
+  }
+  return Ok{};
 }
 
 Status write_atomically(const std::string& path, std::span<const std::byte> bytes) {
@@ -63,28 +54,33 @@ Status write_atomically(const std::string& path, std::span<const std::byte> byte
   // The new name is safe only when the folder is on disk too.
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder.push_back('.');
-  File directory(folder, O_RDONLY | O_DIRECTORY);
-  if (!directory.is_open() || !directory.sync()) return io_failed(folder, "forcing it to disk");
-  return Ok{};
+  return force_to_disk(folder);
 }
 
 Status write_atomically(const std::string& path, std::string_view text) {
   return write_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
+Status make_folder(const std::string& path) {
+  std::error_code code;
+  std::filesystem::create_directories(path, code);
+  if (!code) return Ok{};
+  return Error{Error::Kind::io, fmt::format("{}: cannot be created: {}", path, code.message())};
+}
+
 void replace_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + std::string(kTemporary);
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-  if (file.is_open() && file.write_all(bytes))
+  const lab::Descriptor file = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+  if (file && write_all(file.get(), bytes, temporary))
     (void)::rename(temporary.c_str(), path.c_str());
   else
     ::unlink(temporary.c_str());
 }
 
 Status force_to_disk(const std::string& path) {
-  File file(path, O_RDONLY);
-  if (!file.is_open() || !file.sync()) return io_failed(path, "forcing it to disk");
+  const lab::Descriptor file = open_file(path, O_RDONLY);
+  if (!file || ::fsync(file.get()) != 0) return io_failed(path, "forcing it to disk");
   return Ok{};
 }
 
@@ -106,6 +102,11 @@ Result<Buffer> read_file(const std::string& path) {
   in.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(bytes.size()));
   if (!in) return unavailable(fmt::format("{}: reading it failed", path));
   return bytes;
+}
+
+Result<std::string> read_text(const std::string& path) {
+  LH_LET(bytes, read_file(path));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 }  // namespace longhaul::run

@@ -62,14 +62,11 @@ Result<Checkpoint> parse_checkpoint(std::span<const std::byte> bytes) {
 }
 
 Status Checkpoints::write(const Checkpoint& checkpoint) const {
-  std::error_code code;
-  fs::create_directories(folder_, code);
-  if (code)
-    return Error{Error::Kind::io,
-                 fmt::format("{}: cannot be created: {}", folder_, code.message())};
+  LH_TRY(make_folder(folder_));
   const fs::path path = fs::path(folder_) / name_of(checkpoint.round);
   LH_TRY(write_atomically(path.string(), format_checkpoint(checkpoint)));
   const auto files = files_in(folder_);
+  std::error_code code;
   for (std::size_t i = kept_; i < files.size(); ++i) fs::remove(files[i], code);
   return Ok{};
 }

@@ -13,8 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/run/command_line.h"
-#include "longhaul/run/launcher_identity.h"
+#include "longhaul/run/nodes.h"
 
 namespace longhaul::run {
 namespace {

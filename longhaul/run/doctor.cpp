@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -10,11 +11,11 @@
 
 #include <fmt/format.h>
 
-#include "longhaul/doctor/machine_facts.h"
+#include "longhaul/doctor/coordinate.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
-#include "longhaul/run/listening_sockets.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/processes.h"
 
 namespace longhaul::run {
 namespace {
@@ -47,19 +48,17 @@ Result<std::vector<net::Address>> addresses_of(const Job& job, const DoctorOptio
 Result<doctor::LocalSite> self_of(const Job& job, const DoctorOptions& options) {
   if (job.sites.size() < 2)
     return invalid(job.file + ": has one site: there is no network to examine");
-  auto addresses = addresses_of(job, options);
-  if (!addresses) return addresses.error();
+  LH_LET(addresses, addresses_of(job, options));
   std::random_device device;
   doctor::LocalSite self{.site = options.site,
-                         .addresses = *std::move(addresses),
+                         .addresses = std::move(addresses),
                          .job_hash = job_hash(job),
                          .release = options.release,
                          .token = std::uint64_t(device()) << 32 | device(),
                          .stop = interrupted};
   for (const SiteTable& site : job.sites) self.names.push_back(site.name);
-  auto credentials = open_credentials(job, self.names[options.site], options.security);
-  if (!credentials) return credentials.error();
-  self.credentials = *std::move(credentials);
+  LH_LET(credentials, open_credentials(job, self.names[options.site], options.security));
+  self.credentials = std::move(credentials);
   return self;
 }
 
@@ -184,59 +183,30 @@ Status run_doctor_participant(const Job& job, const DoctorOptions& options) {
   LH_LET(at, listens_at(job, self));
   std::vector<net::ListeningSocket> opened = {{options.listening, own.port}};
   if (options.listening < 0) {
-    auto listening = listen(at, options);
-    if (!listening) return listening.error();
-    opened = *std::move(listening);
+    LH_LET(listening, listen(at, options));
+    opened = std::move(listening);
   }
-  std::vector<doctor::Socket> keep;
   std::vector<int> sockets;
   for (const net::ListeningSocket& one : opened) {
-    keep.emplace_back(one.descriptor);
     sockets.push_back(one.descriptor);
     fcntl(one.descriptor, F_SETFL, fcntl(one.descriptor, F_GETFL) | O_NONBLOCK);
   }
-  return run_participant(self, sockets,
-                         {.arrival_timeout = options.arrival_timeout,
-                          .facts = doctor::local_facts(options.folder, own, at),
-                          .port = opened.front().port,
-                          .on_progress = options.on_progress});
+  const Status end = run_participant(self, sockets,
+                                     {.arrival_timeout = options.arrival_timeout,
+                                      .facts = doctor::local_facts(options.folder, own, at),
+                                      .port = opened.front().port,
+                                      .on_progress = options.on_progress});
+  for (const int one : sockets) ::close(one);
+  return end;
 }
 
 Result<int> launch_doctors(const Job& job, const DoctorsOptions& options) {
   const Scratch scratch;
-  std::unique_ptr<Lab> lab;
-  if (options.lab) {
-    LH_TRY(Lab::possible(job));
-    auto started =
-        Lab::start(job, {options.program, options.network, scratch.file(), options.line});
-    if (!started) return started.error();
-    lab = *std::move(started);
-  }
-  std::vector<std::uint32_t> sites;
-  for (std::uint32_t site = 0; site < job.sites.size(); ++site) sites.push_back(site);
+  LH_LET(lab, Lab::start_if(options.lab, job,
+                            {options.program, options.network, scratch.file(), options.line}));
   ChildProcesses children(options.line);
-  std::shared_ptr<ThrowawayKeys> keys;
-  if (!options.insecure) {
-    auto made = ThrowawayKeys::make(job);
-    if (!made) return made.error();
-    children.keep(keys = *std::move(made));
-  }
-  {
-    ListeningSockets sockets;
-    LH_TRY(sockets.open(sites, lab.get()));
-    for (const std::uint32_t site : sites) {
-      const std::string& name = job.sites[site].name;
-      ChildSpec spec{name, {options.program, "doctor"}, sockets.descriptor(site)};
-      if (lab) spec.network = lab->network(site);
-      spec.command.insert(spec.command.end(), options.arguments.begin(), options.arguments.end());
-      spec.command.insert(spec.command.end(), {"--site", name, "--addresses", sockets.addresses()});
-      if (keys)
-        spec.command.insert(spec.command.end(), {"--keys", keys->folder()});
-      else
-        spec.command.push_back("--insecure");
-      LH_TRY(children.start(spec));
-    }
-  }
+  const NodeCommand command{options.program, "doctor", options.arguments, {}, options.insecure};
+  LH_TRY(NodeProcesses(children, job, command, lab.get(), /*one_a_site=*/true).start_all());
   wait_for_first(children, lab.get());
   if (lab && !lab->runs()) return unavailable(lab->failure());
   if (lab) warn_if_limited(*lab, options.line);

@@ -8,7 +8,7 @@
 #include "longhaul/doctor/report.h"
 #include "longhaul/run/child_processes.h"
 #include "longhaul/run/job/job.h"
-#include "longhaul/run/security.h"
+#include "longhaul/run/sockets.h"
 
 namespace longhaul::run {
 

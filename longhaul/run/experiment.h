@@ -1,10 +1,13 @@
 #pragma once
 // Trains a job in virtual time.
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "longhaul/base/result.h"
 #include "longhaul/record/entries.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/progress.h"
@@ -46,9 +49,10 @@ Result<Prediction> predict(const Job&);
 
 // Loss and accuracy of a run's model on its test set.
 struct Score {
-  double loss = 0, accuracy = 0;
+  double accuracy = 0, loss = 0;
   std::uint64_t samples = 0;
   std::string params_hash;
+  LONGHAUL_FIELDS(accuracy, loss, samples, params_hash)
 };
 Result<Score> evaluate(const std::string& run_folder);
 
@@ -73,5 +77,26 @@ Result<PartitionTable> partition_table(const Job&);
 std::string scale_hint(const PartitionTable&);
 // The same for a run that learned no more than which label is the most frequent; otherwise "".
 std::string chance_hint(const Job&, const Summary&);
+
+struct Exported {
+  std::string path;
+  std::uint64_t round = 0;  // of the checkpoint; over sockets its number
+  std::uint64_t values = 0;
+};
+
+// `checkpoint`: a file in a run folder's checkpoints/, or a run folder: its newest. `out`: the file
+// to write; "": exported.pt in the run folder (own learners: exported.f32). Error: no checkpoint, a
+// damaged one, or one of a node without a model.
+Result<Exported> export_checkpoint(const std::string& checkpoint, const std::string& out);
+
+struct Answers {
+  std::vector<std::string> targets;  // what is predicted; one, or several numbers or labels
+  std::vector<std::string> classes;  // of a classification; else empty
+  std::vector<std::vector<std::string>> predicted;  // by sample: a class, or a text for each target
+  // By sample: of each class, or of each label that it holds; of numbers empty.
+  std::vector<std::vector<double>> probabilities;
+};
+// `run`: a run's folder with model.pt and data.json. Errors name the file, line and column.
+Result<Answers> answers(const std::string& run, const std::string& csv);
 
 }  // namespace longhaul::run

@@ -1,12 +1,13 @@
 // A network as FIFO queues.
-#include "longhaul/run/fifo.h"
+#include "longhaul/run/network.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
-#include "longhaul/run/job/wan_preset.h"
+#include "longhaul/run/job/testing/job_text.h"
+#include "longhaul/run/job/wan.h"
 
 namespace longhaul::run {
 namespace {
@@ -15,11 +16,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Result<Job> job(const std::string& wan, const std::string& sites = "") {
-  auto doc = parse_document(
-      "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\n" + wan + "\n" + sites,
-      "job.toml");
-  if (!doc) return doc.error();
-  return resolve_job(*std::move(doc));
+  return testing::read_job("[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\n" + wan +
+                           "\n" + sites);
 }
 
 Time arrival(const sim::FifoConfig& config, Rank from, Rank to, std::uint64_t bytes) {

@@ -13,9 +13,8 @@
 
 #include "longhaul/lab/router.h"
 #include "longhaul/run/atomic_file.h"
-#include "longhaul/run/lab_faults.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/network.h"
-#include "longhaul/run/summary.h"
 
 namespace longhaul::run {
 namespace {
@@ -73,7 +72,7 @@ Lab::Lab(LabOptions options)
 
 Status Lab::possible(const Job& job) {
   // A file means the same network here as in the simulator, or is refused by both.
-  if (const auto network = make_network(job, job.members()); !network) return network.error();
+  LH_TRY(make_network(job, job.members()));
   const auto made = lab::make_networks(1);
   return made ? Status(Ok{}) : Status(made.error());
 }
@@ -81,9 +80,8 @@ Status Lab::possible(const Job& job) {
 Result<std::unique_ptr<Lab>> Lab::start(const Job& job, LabOptions options) {
   LH_TRY(possible(job));
   std::unique_ptr<Lab> made(new Lab(std::move(options)));
-  auto networks = lab::make_networks(job.sites.size());
-  if (!networks) return networks.error();
-  made->networks_ = *std::move(networks);
+  LH_LET(networks, lab::make_networks(job.sites.size()));
+  made->networks_ = std::move(networks);
   const auto warn = [&](const std::string& text) {
     if (made->options_.line && !text.empty()) made->options_.line("lab", true, "note: " + text);
   };
@@ -189,7 +187,7 @@ Status run_router(const Job& job, std::vector<int> tuns, int stop, const std::st
   fmt::print("{}\n", kReady);
   std::fflush(stdout);
   LH_LET(figures, lab::route(config));
-  const auto json = to_json(figures_of(figures));
+  const auto json = json_of(figures_of(figures));
   if (!file.empty()) return write_atomically(file, json.dump(2) + "\n");
   fmt::print("{}{}\n", kFigures, json.dump());
   return Ok{};

@@ -1,8 +1,10 @@
-#include "longhaul/run/lab_faults.h"
+#include "longhaul/run/lab.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "longhaul/run/job/testing/job_text.h"
 
 namespace longhaul::run {
 namespace {
@@ -12,15 +14,10 @@ using ::testing::IsEmpty;
 
 // Sites a, b with two nodes, c.
 Job job_with(const std::string& faults) {
-  auto doc = parse_document(
+  return testing::good_job(
       "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[[site]]\nname = \"a\"\n[[site]]\n"
       "name = \"b\"\nnodes = 2\n[[site]]\nname = \"c\"\n" +
-          faults,
-      "job.toml");
-  EXPECT_TRUE(doc) << doc.error().what;
-  auto job = resolve_job(*std::move(doc));
-  EXPECT_TRUE(job) << job.error().what;
-  return *std::move(job);
+      faults);
 }
 
 std::vector<std::string> texts(const std::vector<lab::Change>& changes) {

@@ -13,7 +13,6 @@
 #include "longhaul/run/job/json.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/lab.h"
-#include "longhaul/run/lab_faults.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/processes.h"
@@ -170,9 +169,9 @@ Status merge_metrics(const Members& members, const std::string& folder) {
   };
   std::vector<Line> lines;
   for (Rank rank = 0; rank < members.size(); ++rank) {
-    const auto bytes = read_file(node_folder(folder, members[rank]) + "/metrics.jsonl");
-    if (!bytes) continue;  // it never began
-    std::string_view rest(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    const auto all = read_text(node_folder(folder, members[rank]) + "/metrics.jsonl");
+    if (!all) continue;  // it never began
+    std::string_view rest = *all;
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       const auto line = rest.substr(0, end);
@@ -226,11 +225,6 @@ void add_lab(Summary& summary, Lab& lab) {
     return;
   }
   summary.failure += (summary.failure.empty() ? "" : "\n") + lab.failure();
-}
-
-Result<std::unique_ptr<Lab>> lab_for(const Job& job, const LaunchOptions& options) {
-  if (!options.lab) return std::unique_ptr<Lab>{};
-  return Lab::start(job, {options.program, options.arguments, lab_file(options), options.line});
 }
 
 // The job's faults, as they befall processes.
@@ -328,7 +322,8 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
     options.line("lab", true, "note: " + last);
   LH_LET(folder, RunFolder::open(options.folder, job, options.existing));
   const Members members = job.members();
-  LH_LET(lab, lab_for(job, options));
+  LH_LET(lab, Lab::start_if(options.lab, job,
+                            {options.program, options.arguments, lab_file(options), options.line}));
   ChildProcesses children(options.line);
   bool force = options.existing == ExistingFolder::force;
   const NodeCommand command = command_of(options, members, force);

@@ -1,4 +1,4 @@
-#include "longhaul/run/launcher_identity.h"
+#include "longhaul/run/nodes.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

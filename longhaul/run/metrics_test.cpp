@@ -12,7 +12,7 @@
 
 #include "longhaul/run/appended_file.h"
 #include "longhaul/run/atomic_file.h"
-#include "longhaul/run/testing/scratch.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {

@@ -12,8 +12,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "longhaul/run/run_statistics.h"
+#include "longhaul/learn/data/load.h"
+#include "longhaul/run/summary.h"
 #include "longhaul/run/workload.h"
 
 namespace longhaul::run {
@@ -74,5 +76,16 @@ class ModelFiles {
 Status copy_into_place(const std::string& from, const std::string& to);
 // "pt", or "f32" for own learners.
 std::string model_extension(const Job&);
+
+// "": of data that are no table; docs/data.md says what those mean.
+std::string data_json(const learn::Split&);
+
+struct DataMeaning {
+  learn::DataSet like;  // without samples: shape, names of classes, columns, categories, target
+  std::vector<learn::ColumnScale> scales;  // empty: columns are as the file has them
+  std::vector<double> fills;               // of missing cells; empty: none may be missing
+};
+// Errors name the file.
+Result<DataMeaning> read_data_file(const std::string& folder);
 
 }  // namespace longhaul::run

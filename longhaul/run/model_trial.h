@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "longhaul/base/result.h"
-#include "longhaul/focus/given_model.h"
+#include "longhaul/focus/messages.h"
 #include "longhaul/run/child_processes.h"
 
 namespace longhaul::run {

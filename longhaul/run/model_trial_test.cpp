@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/run/atomic_file.h"
-#include "longhaul/run/testing/scratch.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/run/job/testing/job_text.h"
 #include "longhaul/sim/fair_network.h"
 
 namespace longhaul::run {
@@ -10,15 +11,10 @@ namespace {
 using What = flow::Traced::What;
 
 Job job_of(const std::string& wan) {
-  auto doc = parse_document(
+  return testing::good_job(
       "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[[site]]\nname = \"a\"\nup_mbps = 8\n"
       "[[site]]\nname = \"b\"\nnodes = 2\n[[site]]\nname = \"c\"\n" +
-          wan,
-      "job.toml");
-  EXPECT_TRUE(doc) << doc.error().what;
-  auto job = resolve_job(*std::move(doc));
-  EXPECT_TRUE(job) << job.error().what;
-  return *std::move(job);
+      wan);
 }
 
 flow::Wan network_of(const std::string& wan) { return job_of(wan).network; }
@@ -61,15 +57,11 @@ TEST(Network, TracesOfAllAreOneOfEach) {
 
 TEST(Network, ATraceThatNothingFollowsIsRefused) {
   const std::string all = "[[wan.trace]]\nat_s = [0]\nvalues = [8]\n";
-  auto doc = parse_document(
-      "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\nmodel = "
-      "\"fair\"\n[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\n" +
-          all + "[[wan.trace]]\nat_s = [0]\nvalues = [1]\nfrom = \"a\"\n",
-      "job.toml");
-  ASSERT_TRUE(doc);
-  const auto job = resolve_job(*std::move(doc));
-  ASSERT_FALSE(job);
-  EXPECT_NE(job.error().what.find("[wan.trace[1]] what"), std::string::npos) << job.error().what;
+  EXPECT_THAT(
+      testing::job_error("[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\nmodel = "
+                         "\"fair\"\n[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\n" +
+                         all + "[[wan.trace]]\nat_s = [0]\nvalues = [1]\nfrom = \"a\"\n"),
+      ::testing::HasSubstr("[wan.trace[1]] what"));
 }
 
 TEST(Network, ALinkWinsOverTheRedrawsOfAPreset) {

@@ -3,22 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/run/job/testing/job_text.h"
 #include "longhaul/run/sockets.h"
 
 namespace longhaul::run {
 namespace {
 
 Job job_bound(const std::string& bind) {
-  auto doc = parse_document(
+  return testing::good_job(
       "[job]\nname = \"t\"\n[model]\nkind = \"logistic\"\n[data]\nkind = \"synthetic\"\n"
       "[sync]\nkind = \"fedavg\"\n[overlay]\nkind = \"hub\"\n"
       "[[site]]\nname = \"a\"\nnodes = 2\nstep_ms = 1\naddress = \"a-box:7000\"\n" +
-          bind + "[[site]]\nname = \"b\"\nstep_ms = 1\naddress = \"b-box:7000\"\n",
-      "job.toml");
-  LH_CHECK(doc);
-  auto job = resolve_job(*std::move(doc));
-  LH_CHECK(job);
-  return *std::move(job);
+      bind + "[[site]]\nname = \"b\"\nstep_ms = 1\naddress = \"b-box:7000\"\n");
 }
 
 Result<net::PeersConfig> config_of(const Job& job, Rank rank) {

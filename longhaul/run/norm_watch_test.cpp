@@ -1,4 +1,4 @@
-#include "longhaul/run/norm_watch.h"
+#include "longhaul/run/run_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

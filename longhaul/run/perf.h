@@ -12,8 +12,8 @@
 #include "longhaul/perf/measurement.h"
 #include "longhaul/run/child_processes.h"
 #include "longhaul/run/job/job.h"
-#include "longhaul/run/lab_figures.h"
-#include "longhaul/run/security.h"
+#include "longhaul/run/sockets.h"
+#include "longhaul/run/summary.h"
 
 namespace longhaul::run {
 

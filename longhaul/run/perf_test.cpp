@@ -8,6 +8,7 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/run/job/testing/job_text.h"
 
 namespace longhaul::run {
 namespace {
@@ -19,11 +20,7 @@ Job perf_job(const std::string& more = "") {
   std::string text = "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\ndelay_ms = 5\n";
   for (const char* name : {"a", "b", "c"})
     text += fmt::format("[[site]]\nname = \"{}\"\nup_mbps = 8\ndown_mbps = 8\n", name);
-  auto doc = parse_document(text + more, "job.toml");
-  EXPECT_TRUE(doc) << doc.error().what;
-  auto job = resolve_job(*std::move(doc));
-  EXPECT_TRUE(job) << job.error().what;
-  return *std::move(job);
+  return testing::good_job(text + more);
 }
 
 std::string refusal(const Job& job, const PerfTask& task, bool sockets = false) {
@@ -127,14 +124,11 @@ TEST(Perf, B15_NothingSimulatedIsQuickerThanTheBound) {
             "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[overlay]\nkind = \"{}\"\n"
             "[wan]\nmodel = \"{}\"\n{}",
             overlay, model, any_network(seed));
-        auto doc = parse_document(text, "job.toml");
-        ASSERT_TRUE(doc) << doc.error().what;
-        const auto job = resolve_job(*std::move(doc));
-        ASSERT_TRUE(job) << job.error().what;
+        const Job job = testing::good_job(text);
         const PerfTask task{.mbytes = mbytes, .repeat = 1};
-        const auto result = perf_simulated(*job, task, {});
+        const auto result = perf_simulated(job, task, {});
         ASSERT_TRUE(result) << result.error().what;
-        const PerfFigures figures = figures_of(*job, task, *result);
+        const PerfFigures figures = figures_of(job, task, *result);
         EXPECT_GE(figures.ratio.value(), 1) << text;
         nearest = std::min(nearest, figures.ratio.value());
       }

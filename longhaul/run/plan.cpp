@@ -11,6 +11,7 @@
 #include "longhaul/flow/bound.h"
 #include "longhaul/flow/capacities.h"
 #include "longhaul/flow/link_usage.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/nodes.h"
@@ -126,18 +127,6 @@ SitePlan plan_of_sent(const Job& job, const std::vector<SentBytes>& sent) {
   return plan;
 }
 
-Result<Explanation> explanation_of(const Job& job, std::shared_ptr<const Layout> layout) {
-  const auto members = std::make_shared<const Members>(job.members());
-  const auto worker =
-      std::ranges::find_if(*members, [](const Member& member) { return member.is(Role::worker); });
-  if (worker == members->end()) return Explanation{};
-  LH_LET(strategy, build_strategy(job,
-                                  place_of(job, Rank(worker - members->begin()), members,
-                                           std::move(layout), job.kind("model") == "phantom"),
-                                  /*training_samples=*/0));
-  return strategy->explain();
-}
-
 std::string busiest_text(const SitePlan& plan) {
   if (plan.measured)
     return plan.busiest.empty() ? "No link that was used has a rate."
@@ -163,20 +152,19 @@ std::string percent_text(std::optional<double> share) {
 nlohmann::ordered_json to_json(const SitePlan& plan) {
   using Json = nlohmann::ordered_json;
   Json sites = Json::array(), pairs = Json::array(), trees = Json::array();
-  const auto number = [](const std::optional<double>& n) { return n ? Json(*n) : Json(nullptr); };
   for (const SitePlan::Site& site : plan.sites)
     sites.push_back({{"name", site.name},
                      {"out_bytes", site.out},
                      {"in_bytes", site.in},
-                     {"up_used", number(site.up_used)},
-                     {"down_used", number(site.down_used)}});
+                     {"up_used", json_of(site.up_used)},
+                     {"down_used", json_of(site.down_used)}});
   for (const Pair& pair : plan.pairs)
     pairs.push_back({{"from", plan.sites[pair.from].name},
                      {"to", plan.sites[pair.to].name},
                      {"bytes", pair.bytes()},
                      {"reduce_bytes", pair.load.reduce},
                      {"spread_bytes", pair.load.spread},
-                     {"used", number(pair.used)}});
+                     {"used", json_of(pair.used)}});
   for (const SitePlan::Tree& tree : plan.trees)
     trees.push_back(
         {{"root", tree.root}, {"share", tree.share}, {"up", tree.up}, {"down", tree.down}});
@@ -188,19 +176,12 @@ nlohmann::ordered_json to_json(const SitePlan& plan) {
                {"at_end", plan.at_end},
                {"busy_s", plan.busy_s},
                {"busiest", plan.busiest.empty() || plan.at_end ? Json() : Json(plan.busiest)},
-               {"bound_s", number(plan.bound_s)},
+               {"bound_s", json_of(plan.bound_s)},
                {"within_sites_bytes", plan.within},
                {"sites", sites},
                {"pairs", pairs},
                {"trees", trees}};
   return json;
-}
-
-nlohmann::ordered_json to_json(const Explanation& said) {
-  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
-  for (const Explanation::Table& table : said.tables)
-    tables.push_back({{"title", table.title}, {"head", table.head}, {"rows", table.rows}});
-  return {{"lines", said.lines}, {"tables", tables}};
 }
 
 }  // namespace longhaul::run

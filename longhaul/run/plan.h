@@ -9,8 +9,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "longhaul/core/explanation.h"
-#include "longhaul/core/layout.h"
 #include "longhaul/core/traffic.h"
 #include "longhaul/run/job/job.h"
 
@@ -68,11 +66,7 @@ struct SentBytes {
 };
 SitePlan plan_of_sent(const Job&, const std::vector<SentBytes>&);
 
-// What the job's strategy says that it would do (Strategy::explain), for a model of this layout.
-Result<Explanation> explanation_of(const Job&, std::shared_ptr<const Layout>);
-
 nlohmann::ordered_json to_json(const SitePlan&);
-nlohmann::ordered_json to_json(const Explanation&);
 // "The busiest link, the uplink of tokyo, takes 2.4 s; no overlay takes less than 2.2 s." Delays
 // are left out of both.
 std::string busiest_text(const SitePlan&);

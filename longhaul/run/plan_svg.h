@@ -3,7 +3,6 @@
 // Its width shows the bytes; label and colour show SitePlan::Pair::used. SVG 1.1 without scripts,
 // fonts of its own or anything outside the file; the same plan gives the same text.
 #include <string>
-#include <string_view>
 
 #include "longhaul/run/plan.h"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/flow/bound.h"
+#include "longhaul/run/job/testing/job_text.h"
 
 namespace longhaul::run {
 namespace {
@@ -22,11 +23,7 @@ Job overlay_job(const std::string& overlay, const std::vector<int>& nodes = {1, 
   for (std::size_t i = 0; i < nodes.size(); ++i)
     text += fmt::format("[[site]]\nname = \"{}\"\nnodes = {}\nup_mbps = 8\ndown_mbps = 8\n",
                         char('a' + i), nodes[i]);
-  auto doc = parse_document(text, "job.toml");
-  EXPECT_TRUE(doc) << doc.error().what;
-  auto job = resolve_job(*std::move(doc));
-  EXPECT_TRUE(job) << job.error().what;
-  return *std::move(job);
+  return testing::good_job(text);
 }
 
 SitePlan plan(const Job& job, double mbytes = 4) {
@@ -175,14 +172,6 @@ TEST(SitePlan, LittleIsNotNothing) {
   EXPECT_EQ(percent_text(0), "0 %");
   EXPECT_EQ(percent_text(0.001), "<1 %");
   EXPECT_EQ(percent_text(0.626), "63 %");
-}
-
-// What the overlay's plan says is not said again.
-TEST(Explanation, IsEmptyWhereTheOverlayDoesAll) {
-  const auto said = explanation_of(overlay_job("ring"), Layout::flat(100));
-  ASSERT_TRUE(said) << said.error().what;
-  EXPECT_TRUE(said->empty());
-  EXPECT_EQ(to_json(*said).dump(), R"({"lines":[],"tables":[]})");
 }
 
 }  // namespace

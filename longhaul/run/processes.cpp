@@ -1,16 +1,13 @@
 #include "longhaul/run/processes.h"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/nodes.h"
-#include "longhaul/run/security.h"
+#include "longhaul/run/sockets.h"
 
 namespace longhaul::run {
 namespace {
@@ -22,14 +19,18 @@ constexpr auto kQuickEnd = 2s;  // a note names longer ones
 }  // namespace
 
 NodeProcesses::NodeProcesses(ChildProcesses& children, const Job& job, const NodeCommand& command,
-                             const Lab* lab)
-    : children_(children), job_(job), command_(command), lab_(lab), members_(job.members()) {
+                             const Lab* lab, bool one_a_site)
+    : children_(children), job_(job), command_(command), lab_(lab) {
   const SiteIndex index(job.sites);
-  for (const Member& member : members_) sites_.push_back(index.at(member.site));
+  if (one_a_site)
+    for (const SiteTable& site : job.sites) names_.push_back(site.name);
+  else
+    for (const Member& member : job.members()) names_.push_back(node_name(member));
+  for (const std::string& name : names_) sites_.push_back(index.at(name.substr(0, name.find('/'))));
 }
 
 ChildSpec NodeProcesses::spec(Rank rank) const {
-  const std::string name = node_name(members_[rank]);
+  const std::string& name = names_[rank];
   ChildSpec spec{name, {command_.program, command_.subcommand}, sockets_.descriptor(rank)};
   if (lab_) spec.network = lab_->network(sites_[rank]);
   const auto add = [&](const std::vector<std::string>& words) {
@@ -50,21 +51,15 @@ ChildSpec NodeProcesses::spec(Rank rank) const {
 Status NodeProcesses::start_all() {
   LH_TRY(sockets_.open(sites_, lab_));
   if (!command_.insecure) {
-    auto made = ThrowawayKeys::make(job_);
-    if (!made) return made.error();
-    keys_ = *made;
-    children_.keep(*std::move(made));
+    LH_LET(made, ThrowawayKeys::make(job_));
+    keys_ = made;
+    children_.keep(std::move(made));
   }
-  for (Rank rank = 0; rank < members_.size(); ++rank) LH_TRY(children_.start(spec(rank)));
+  for (Rank rank = 0; rank < names_.size(); ++rank) LH_TRY(children_.start(spec(rank)));
   return Ok{};
 }
 
 Status NodeProcesses::restart(Rank rank) { return children_.restart(rank, spec(rank)); }
-
-Status start_nodes(ChildProcesses& children, const Job& job, const NodeCommand& command,
-                   const Lab* lab) {
-  return NodeProcesses(children, job, command, lab).start_all();
-}
 
 void Restarts::schedule(std::size_t node, Time now) {
   Node& one = nodes_[node];

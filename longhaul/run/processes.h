@@ -1,18 +1,56 @@
 #pragma once
 // All nodes of a job as processes of this machine, over loopback or an emulated WAN: what
 // `longhaul launch` and `longhaul perf` have in common.
+#include <unistd.h>
+
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "longhaul/net/tcp.h"
 #include "longhaul/run/child_processes.h"
 #include "longhaul/run/lab.h"
-#include "longhaul/run/listening_sockets.h"
 
 namespace longhaul::run {
 
-class ThrowawayKeys;  // run/security.h
+// Listening sockets for child processes on this machine, so that all ports are known before any
+// child starts. Closes its own copies when destroyed.
+class ListeningSockets {
+ public:
+  ListeningSockets() = default;
+  ListeningSockets(const ListeningSockets&) = delete;
+  ListeningSockets& operator=(const ListeningSockets&) = delete;
+  ~ListeningSockets() {
+    for (const net::ListeningSocket& listening_socket : sockets_)
+      close(listening_socket.descriptor);
+  }
+
+  // One for each process, given the index of its site. `lab`: each in its site's network; null: on
+  // the loopback.
+  Status open(std::span<const std::uint32_t> sites, const Lab* lab) {
+    for (const std::uint32_t site : sites) {
+      LH_LET(listening_socket,
+             lab ? lab->open_listening_socket(site) : net::open_listening_socket({"127.0.0.1", 0}));
+      sockets_.push_back(listening_socket);
+      addresses_ += fmt::format("{}{}:{}", addresses_.empty() ? "" : ",",
+                                lab ? Lab::address(site) : "127.0.0.1", listening_socket.port);
+    }
+    return Ok{};
+  }
+
+  int descriptor(std::size_t i) const { return sockets_[i].descriptor; }
+  const std::string& addresses() const { return addresses_; }  // of all, with commas
+
+ private:
+  std::vector<net::ListeningSocket> sockets_;
+  std::string addresses_;
+};
+
+class ThrowawayKeys;  // run/sockets.h
 
 struct NodeCommand {
   std::string program = {};                                // the longhaul that each process is
@@ -25,18 +63,15 @@ struct NodeCommand {
   std::function<int(const std::vector<std::string>&)> run_in_copy = {};
 };
 
-// Starts the nodes by rank. Each gets --site, --addresses, --keys or --insecure, an inherited
+// Starts the nodes by rank, and again when they have died: the listening sockets stay open for
+// them, at the same addresses. Each gets --site, --addresses, --keys or --insecure, an inherited
 // listening socket, and with `lab` its site's network namespace; null: all use this machine's
 // loopback. The keys live as long as `children`.
-Status start_nodes(ChildProcesses&, const Job&, const NodeCommand&, const Lab* lab);
-
-// Starts nodes again that have died. The listening sockets stay open for them, at the same
-// addresses.
 class NodeProcesses {
  public:
-  // All outlive this.
+  // All outlive this. `one_a_site`: a process for each site, not for each node.
   NodeProcesses(ChildProcesses& children, const Job& job, const NodeCommand& command,
-                const Lab* lab);
+                const Lab* lab, bool one_a_site = false);
   Status start_all();
   Status restart(Rank);
 
@@ -47,7 +82,7 @@ class NodeProcesses {
   const Job& job_;
   const NodeCommand& command_;
   const Lab* const lab_;
-  const Members members_;
+  std::vector<std::string> names_;    // of the nodes, by rank
   std::vector<std::uint32_t> sites_;  // by rank
   ListeningSockets sockets_;
   std::shared_ptr<ThrowawayKeys> keys_;  // null: insecure

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "longhaul/run/testing/scratch.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {

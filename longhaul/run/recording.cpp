@@ -50,15 +50,7 @@ class Recording::FileSink final : public record::Sink {
  public:
   FileSink(std::string path, int file) : path_(std::move(path)), file_(file) {}
   ~FileSink() override { ::close(file_); }
-  Status write(std::span<const std::byte> bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t wrote = ::write(file_, bytes.data(), bytes.size());
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) return io_failed(path_, "writing it");
-      bytes = bytes.subspan(std::size_t(wrote));
-    }
-    return Ok{};
-  }
+  Status write(std::span<const std::byte> bytes) override { return write_all(file_, bytes, path_); }
 
  private:
   const std::string path_;
@@ -71,11 +63,7 @@ Recording::~Recording() = default;
 Result<std::unique_ptr<Recording>> Recording::open(const std::string& folder, const Job& job,
                                                    const Workload& workload, const Place& place,
                                                    record::Mode mode) {
-  std::error_code code;
-  fs::create_directories(folder + "/recordings", code);
-  if (code)
-    return Error{Error::Kind::io,
-                 fmt::format("{}/recordings: cannot be created: {}", folder, code.message())};
+  LH_TRY(make_folder(folder + "/recordings"));
   unsigned session = 1;
   int file = -1;
   do {

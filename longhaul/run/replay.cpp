@@ -1,6 +1,5 @@
 #include "longhaul/run/replay.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -89,8 +88,7 @@ class Player {
     members[rank_].incarnation = header.incarnation;
     Place place = place_of(job_, rank_, std::make_shared<const Members>(std::move(members)),
                            header.layout, header.phantom);
-    auto strategy = build_strategy(job_, place, header.training_samples);
-    if (!strategy) return strategy.error();
+    LH_LET(strategy, build_strategy(job_, place, header.training_samples));
     std::error_code code;
     const std::uint64_t all = std::filesystem::file_size(file, code);
     record::ReplayOptions options{.learner = learner.get(), .cpu = cpu_name(), .go_on = {}};
@@ -98,7 +96,7 @@ class Player {
       options.go_on = [&](const record::Outcome& outcome, std::uint64_t bytes) {
         return options_.go_on(file, outcome, bytes, all);
       };
-    auto outcome = replay.run(std::move(place), *std::move(strategy), options);
+    auto outcome = replay.run(std::move(place), std::move(strategy), options);
     if (!outcome) return in_file(file, outcome.error());
     session.outcome = *std::move(outcome);
     return session;
@@ -110,9 +108,8 @@ class Player {
                                                 const std::string& file) {
     if (!workload_) {
       const auto folder = std::filesystem::path(file).parent_path().parent_path();
-      auto loaded = workload_of_run(job_, folder.string(), !header.phantom, options_.learners);
-      if (!loaded) return loaded.error();
-      workload_ = *std::move(loaded);
+      LH_LET(loaded, workload_of_run(job_, folder.string(), !header.phantom, options_.learners));
+      workload_ = std::move(loaded);
     }
     if (!record::same_layout(*workload_->layout(), *header.layout) ||
         workload_->training_samples() != header.training_samples)
@@ -178,9 +175,8 @@ Result<ReplayResult> replay(const ReplayOptions& options) {
   ReplayResult replayed{rank, member.site, member.rank_in_site, {}};
   Player player(job, options, rank);
   for (const std::string& file : files) {
-    auto session = player.play(file);
-    if (!session) return session.error();
-    replayed.sessions.push_back(*std::move(session));
+    LH_LET(session, player.play(file));
+    replayed.sessions.push_back(std::move(session));
     if (!is_same(replayed.sessions.back().outcome)) break;
   }
   return replayed;

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "longhaul/record/digest.h"
+#include "longhaul/record/entries.h"
 #include "longhaul/record/replay.h"
 #include "longhaul/run/workload.h"
 

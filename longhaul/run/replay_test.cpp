@@ -10,8 +10,9 @@
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/testing/job_text.h"
+#include "longhaul/run/job/testing/scratch.h"
 #include "longhaul/run/recording.h"
-#include "longhaul/run/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
@@ -43,16 +44,27 @@ nodes = 2
 class ReplayTest : public ::testing::Test {
  protected:
   void record(record::Mode mode) {
-    auto doc = parse_document(kJob, "job.toml");
-    LH_CHECK(doc);
-    const auto job = resolve_job(*doc);
-    LH_CHECK(job);
-    auto done =
-        simulate(*job, {.folder = folder_, .existing = ExistingFolder::force, .record = mode});
+    auto done = simulate(testing::good_job(kJob),
+                         {.folder = folder_, .existing = ExistingFolder::force, .record = mode});
     ASSERT_TRUE(done) << done.error().what;
   }
   Result<ReplayResult> play(const std::string& site) {
     return replay({.folder = folder_, .site = site, .go_on = {}});
+  }
+  // With another header.
+  void rewrite_header(const std::function<void(record::Header&)>& change) {
+    rewrite([&](record::Frame& frame) {
+      if (frame.type != record::EntryType::header) return;
+      auto header = record::decode<record::Header>(frame);
+      LH_CHECK(header);
+      change(*header);
+      frame.payload = record::encode(*header);
+    });
+  }
+  void expect_refused(const std::string& what) {
+    const auto replayed = play("a");
+    ASSERT_FALSE(replayed);
+    EXPECT_THAT(replayed.error().what, HasSubstr(what));
   }
   // Reads the recording of a and writes it again with every entry as `change` leaves it.
   void rewrite(const std::function<void(record::Frame&)>& change) {
@@ -119,11 +131,8 @@ TEST_F(ReplayTest, ADifferenceIsToldWithItsPlace) {
 
 TEST_F(ReplayTest, AnotherJobIsRefusedByItsKey) {
   record(record::Mode::hashes);
-  auto doc = parse_document(kJob, "job.toml");
-  ASSERT_TRUE(doc && override_setting(*doc, "optimizer.rate=0.5"));
-  const auto job = resolve_job(*doc);
-  ASSERT_TRUE(job);
-  ASSERT_TRUE(write_atomically(folder_ + "/job.toml", to_toml(*job)));
+  const Job job = testing::good_job(kJob, {"optimizer.rate=0.5"});
+  ASSERT_TRUE(write_atomically(folder_ + "/job.toml", to_toml(job)));
   const auto replayed = play("a");
   ASSERT_FALSE(replayed);
   EXPECT_THAT(replayed.error().what, HasSubstr("[optimizer] rate"));
@@ -132,31 +141,15 @@ TEST_F(ReplayTest, AnotherJobIsRefusedByItsKey) {
 
 TEST_F(ReplayTest, ARecordingOfAnotherRankIsRefused) {
   record(record::Mode::hashes);
-  rewrite([&](record::Frame& frame) {
-    if (frame.type != record::EntryType::header) return;
-    auto header = record::decode<record::Header>(frame);
-    LH_CHECK(header);
-    header->rank = 1;
-    frame.payload = record::encode(*header);
-  });
-  const auto replayed = play("a");
-  ASSERT_FALSE(replayed);
-  EXPECT_THAT(replayed.error().what, HasSubstr("is of rank 1"));
+  rewrite_header([](record::Header& header) { header.rank = 1; });
+  expect_refused("is of rank 1");
 }
 
 // With other data the learner cannot stand in; that is found before it takes a step.
 TEST_F(ReplayTest, OtherDataAreRefused) {
   record(record::Mode::hashes);
-  rewrite([&](record::Frame& frame) {
-    if (frame.type != record::EntryType::header) return;
-    auto header = record::decode<record::Header>(frame);
-    LH_CHECK(header);
-    header->training_samples = 91;
-    frame.payload = record::encode(*header);
-  });
-  const auto replayed = play("a");
-  ASSERT_FALSE(replayed);
-  EXPECT_THAT(replayed.error().what, HasSubstr("other data"));
+  rewrite_header([](record::Header& header) { header.training_samples = 91; });
+  expect_refused("other data");
 }
 
 TEST_F(ReplayTest, ASessionIsAFileOfItsOwn) {

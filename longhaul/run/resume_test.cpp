@@ -13,7 +13,8 @@
 #include "longhaul/codec/registry.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/reference.h"
-#include "longhaul/run/testing/scratch.h"
+#include "longhaul/run/job/testing/job_text.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
@@ -61,14 +62,7 @@ name = "c"
 up_mbps = 1
 )";
 
-Job resumed_job(const std::vector<std::string>& sets) {
-  auto doc = parse_document(kResumed, "job.toml");
-  LH_CHECK(doc);
-  for (const std::string& set : sets) LH_CHECK(override_setting(*doc, set));
-  auto job = resolve_job(*doc);
-  LH_CHECK(job);
-  return *job;
-}
+Job resumed_job(const std::vector<std::string>& sets) { return testing::good_job(kResumed, sets); }
 
 struct Done {
   Summary summary;
@@ -131,14 +125,10 @@ TEST_F(Resume, EqualsTheUninterruptedRunWhileStepTimesDrift) {
 
 // 10 steps of 100 ms, then 10 of 10 ms.
 TEST_F(Resume, ATraceSaysHowLongARunTakes) {
-  auto doc = parse_document(
+  const Job job = testing::good_job(
       "[stop]\nmax_rounds = 20\n[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n"
-      "[[site]]\nname = \"a\"\nstep_at_s = [0, 1]\nstep_values = [100, 10]\n",
-      "job.toml");
-  ASSERT_TRUE(doc);
-  auto job = resolve_job(*doc);
-  ASSERT_TRUE(job) << job.error().what;
-  EXPECT_DOUBLE_EQ(run(*job, "trace", ExistingFolder::force).summary.time_s, 1.1);
+      "[[site]]\nname = \"a\"\nstep_at_s = [0, 1]\nstep_values = [100, 10]\n");
+  EXPECT_DOUBLE_EQ(run(job, "trace", ExistingFolder::force).summary.time_s, 1.1);
 }
 
 bool takes_feedback(std::string_view codec) {

@@ -157,10 +157,7 @@ Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFold
   existing = resolve(path, existing);
   const bool is_new = !is_used(path);
   ::umask(::umask(kOthersMask) | kOthersMask);
-  std::error_code code;
-  fs::create_directories(path, code);
-  if (code)
-    return Error{Error::Kind::io, fmt::format("{}: cannot be created: {}", path, code.message())};
+  LH_TRY(make_folder(path));
   auto lock = std::make_shared<Lock>(path);
   if (!lock->take()) return Lock::in_use(path, lock->owner());
   lock->sign();

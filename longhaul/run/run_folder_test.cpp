@@ -7,7 +7,8 @@
 
 #include "longhaul/base/check.h"
 #include "longhaul/run/atomic_file.h"
-#include "longhaul/run/testing/scratch.h"
+#include "longhaul/run/job/testing/job_text.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
@@ -15,14 +16,9 @@ namespace {
 using ::testing::HasSubstr;
 
 Job small() {
-  auto doc = parse_document(
+  return testing::good_job(
       "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[stop]\nmax_rounds = 1\n[[site]]\nname "
-      "= \"a\"\n",
-      "job.toml");
-  LH_CHECK(doc);
-  auto job = resolve_job(*std::move(doc));
-  LH_CHECK(job);
-  return *std::move(job);
+      "= \"a\"\n");
 }
 
 class RunFolderTest : public ::testing::Test {

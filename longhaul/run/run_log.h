@@ -1,34 +1,103 @@
 #pragma once
 // The log of a run, simulated or over sockets: metrics.jsonl, the newest score, progress for the
 // user.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/result.h"
 #include "longhaul/core/node.h"
 #include "longhaul/core/sample_ledger.h"
+#include "longhaul/core/shared_members.h"
+#include "longhaul/core/types.h"
 #include "longhaul/run/appended_file.h"
 #include "longhaul/run/metrics.h"
-#include "longhaul/run/norm_watch.h"
+#include "longhaul/run/nodes.h"
 #include "longhaul/run/progress.h"
 #include "longhaul/run/run_folder.h"
 #include "longhaul/run/samples_file.h"
 #include "longhaul/run/summary.h"
-#include "longhaul/run/tensorboard_file.h"
 
 namespace longhaul::run {
+
+// Finds a site whose contributions are far larger than the others', as of a column in other units.
+class NormWatch {
+ public:
+  static constexpr double kFar = 100;  // times the median of the others' newest
+
+  explicit NormWatch(const Members& members) : members_(members) {}
+  // The norm of what a node contributes in its round. What to tell the user, who hears of a node
+  // again when it has become ten times as far.
+  std::optional<std::string> take(Rank rank, Round round, double norm) {
+    if (!std::isfinite(norm)) return std::nullopt;  // that ends the run, and is told then
+    newest_[rank] = norm;
+    std::vector<double> others;
+    for (const auto& [other, one] : newest_)
+      if (other != rank) others.push_back(one);
+    if (others.empty()) return std::nullopt;
+    const auto middle = others.begin() + std::ptrdiff_t(others.size() / 2);
+    std::nth_element(others.begin(), middle, others.end());
+    const double times = norm / *middle;
+    if (!(*middle > 0) || times < kFar) return std::nullopt;
+    double& told = told_[rank];
+    if (times < 10 * told) return std::nullopt;
+    told = times;
+    return fmt::format(
+        "{}: what it contributes in round {} is {:.2g} times as large as the median of the others: "
+        "are "
+        "its data in other units? [data] standardise = true brings columns to one scale, [run] "
+        "without leaves a site out",
+        node_name(members_.at(rank)), round, times);
+  }
+
+ private:
+  const Members& members_;  // outlive this
+  std::map<Rank, double> newest_;
+  std::map<Rank, double> told_;  // how far a node was
+};
+
+// RUN/tensorboard/events.out.tfevents.*: the figures of a run as TensorBoard reads them. Records of
+// length, data and their checksums (TFRecord: CRC-32C, masked), each an Event of TensorFlow's
+// event.proto with scalars alone. A session writes a file of its own; TensorBoard shows those of
+// one folder as one run.
+class TensorBoardFile {
+ public:
+  // Makes the folder. `began_s`: the Unix time that the run's zero is shown as. `void_from`: of a
+  // run that is resumed: what the files of earlier sessions say from this step on is void.
+  static Result<TensorBoardFile> open(const std::string& folder, double began_s,
+                                      std::optional<Round> void_from = {});
+  // Tags: kind/value of scores and views; kind/site, and the node's number where a site has
+  // several, of what nodes record.
+  void write(const MetricsEvent&, bool site_has_several, std::uint32_t rank_in_site);
+  // As of AppendedFile.
+  Status flush() { return file_.flush(); }
+  Status sync() { return file_.sync(); }
+
+ private:
+  TensorBoardFile(AppendedFile file, double began_s) : file_(std::move(file)), began_s_(began_s) {}
+
+  AppendedFile file_;
+  double began_s_;
+};
 
 class RunLog {
  public:
   // All arguments outlive this. `folder` may be null: nothing is written. `scores`: the model can
-  // be scored.
-  // `is_virtual`: time is the simulator's.
+  // be scored. `is_virtual`: time is the simulator's.
   RunLog(const Job&, const Members&, const RunFolder* folder, Progress::Style, bool scores,
          bool is_virtual = true);
 
@@ -57,6 +126,8 @@ class RunLog {
   // The final model's score. One that reaches the target for the first time is an event; others
   // were told with their rounds, or do not count.
   void concluded(Time, Rank, Round, const Evaluation&);
+  // The same of a run that came to its end by itself: what its model is worth, into the summary.
+  void conclude(Time, Rank, const Evaluation&, Summary&);
   // `waits_for`, `waited_s`: see ProgressState.
   void progress(Round rounds, Time now, std::uint64_t wan_bytes, const std::string& waits_for = "",
                 double waited_s = 0);

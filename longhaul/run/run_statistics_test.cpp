@@ -1,4 +1,4 @@
-#include "longhaul/run/run_statistics.h"
+#include "longhaul/run/summary.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -5,12 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
 #include "longhaul/run/atomic_file.h"
 
@@ -35,18 +31,6 @@ struct Head {
   std::uint64_t ledger_bytes = 0;
 };
 
-Status write_all(int file, const void* data, std::size_t bytes, const std::string& path) {
-  const char* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t wrote = ::write(file, next, bytes);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return io_failed(path, "writing it");
-    next += wrote;
-    bytes -= std::size_t(wrote);
-  }
-  return Ok{};
-}
-
 void apply(const Entry& entry, SampleLedger& ledger) {
   if (entry.kind == kRecords.size()) {
     ledger.node_returned(entry.by);
@@ -60,40 +44,24 @@ void apply(const Entry& entry, SampleLedger& ledger) {
 
 }  // namespace
 
-SamplesFile::SamplesFile(std::string path, const SampleLedger& ledger)
-    : path_(std::move(path)), ledger_(&ledger) {}
-
-SamplesFile::SamplesFile(SamplesFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      ledger_(other.ledger_),
-      file_(std::exchange(other.file_, -1)),
-      records_(other.records_),
-      is_behind_(other.is_behind_) {}
-
-SamplesFile::~SamplesFile() {
-  if (file_ >= 0) ::close(file_);
-}
-
 Status SamplesFile::begin() {
   Archive state;
   SampleLedger now = *ledger_;
   now.state(state);
   const Buffer ledger = state.take();
   const std::string fresh = path_ + std::string(kTemporary);
-  const int file = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return io_failed(fresh, "opening it for writing");
+  lab::Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) return io_failed(fresh, "opening it for writing");
   const Head head{.ledger_bytes = ledger.size()};
-  Status written = write_all(file, &head, sizeof head, fresh);
-  if (written) written = write_all(file, ledger.data(), ledger.size(), fresh);
+  Status written = write_all(file.get(), std::as_bytes(std::span(&head, 1)), fresh);
+  if (written) written = write_all(file.get(), ledger, fresh);
   if (written && ::rename(fresh.c_str(), path_.c_str()) != 0)
     written = io_failed(path_, "putting it into place");
   if (!written) {
-    ::close(file);
     ::unlink(fresh.c_str());
     return written;
   }
-  if (file_ >= 0) ::close(file_);
-  file_ = file;
+  file_ = std::move(file);
   records_ = 0;
   is_behind_ = false;
   return Ok{};
@@ -108,7 +76,8 @@ void SamplesFile::append(Time at, Rank by, const Record& record) {
       .round = record.round,
       .value = record.value,
       .at = at.count()};
-  is_behind_ = !write_all(file_, &entry, sizeof entry, path_) || ++records_ >= kMostRecords;
+  is_behind_ = !write_all(file_.get(), std::as_bytes(std::span(&entry, 1)), path_) ||
+               ++records_ >= kMostRecords;
   if (records_ >= kMostRecords) (void)begin();
 }
 

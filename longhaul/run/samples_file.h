@@ -8,6 +8,7 @@
 
 #include "longhaul/base/result.h"
 #include "longhaul/core/sample_ledger.h"
+#include "longhaul/lab/descriptor.h"
 
 namespace longhaul::run {
 
@@ -17,9 +18,8 @@ class SamplesFile {
 
   // Writes the file anew with the ledger, which outlives this and is what append() has been told
   // of.
-  SamplesFile(std::string path, const SampleLedger&);
-  SamplesFile(SamplesFile&& other) noexcept;
-  ~SamplesFile();
+  SamplesFile(std::string path, const SampleLedger& ledger)
+      : path_(std::move(path)), ledger_(&ledger) {}
 
   // Of a record that the ledger has taken, or of a node that is lost or has returned.
   void append(Time at, Rank by, const Record&);
@@ -33,7 +33,7 @@ class SamplesFile {
 
   std::string path_;
   const SampleLedger* ledger_;
-  int file_ = -1;
+  lab::Descriptor file_;
   std::uint64_t records_ = 0;
   bool is_behind_ = true;  // the file lacks records
 };

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "longhaul/run/job/testing/scratch.h"
 #include "longhaul/run/run_folder.h"
 
 namespace longhaul::run {
@@ -13,11 +13,6 @@ namespace {
 
 class SamplesFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "longhaul-samples-XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void tell(SamplesFile& file, std::string name, Round round, double value) {
     const Record record{std::move(name), round, value};
     ASSERT_TRUE(ledger_.take(Time{0}, 0, record));
@@ -30,7 +25,8 @@ class SamplesFiles : public ::testing::Test {
     return read && *read ? (**read).counts() : SampleCounts{};
   }
   std::string path() const { return folder_ + "/samples.bin"; }
-  std::string folder_;
+  const run::testing::Scratch scratch_;
+  const std::string folder_ = scratch_.file("");
   SampleLedger ledger_;
 };
 

@@ -9,7 +9,6 @@
 #include "longhaul/flow/relays.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/network.h"
-#include "longhaul/run/step_times.h"
 
 namespace longhaul::run {
 Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload workload,
@@ -22,21 +21,18 @@ Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload wo
 Status Simulation::build(const Job& job, unsigned threads) {
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   members_ = std::make_shared<const Members>(job.members());
-  auto thread_setup = workload_.set_up_threads();
-  if (!thread_setup) return thread_setup.error();
-  auto score = workload_.make_node_scorer(threads);
-  if (!score) return score.error();
-  score_ = std::move(*score);
-  auto network = make_network(job, *members_);
-  if (!network) return network.error();
+  LH_LET(thread_setup, workload_.set_up_threads());
+  LH_LET(score, workload_.make_node_scorer(threads));
+  score_ = std::move(score);
+  LH_LET(network, make_network(job, *members_));
   world_ = std::make_unique<sim::World>(
       sim::WorldConfig{
           .threads = threads - 1,
           .relayed = flow::relayed_pairs(job.network),
           .wire_scale = job.wan.wire_scale,
           .repeat = fmt::format("longhaul simulate {} --set job.seed={}", job.file, job.job.seed),
-          .on_thread_start = *std::move(thread_setup)},
-      *std::move(network), step_times(job, *members_),
+          .on_thread_start = std::move(thread_setup)},
+      std::move(network), step_times(job, *members_),
       score_ ? [this](Rank rank, std::span<const float> model) { return score_(rank, model); }
              : sim::World::Scorer());
   activity_ = std::make_unique<ActivityLog>(*members_, job.wan.wire_scale);
@@ -45,14 +41,12 @@ Status Simulation::build(const Job& job, unsigned threads) {
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();
     if ((*members_)[rank].is(Role::worker)) {
-      auto made = workload_.make_learner(rank);
-      if (!made) return made.error();
-      learner = std::move(*made);
+      LH_LET(made, workload_.make_learner(rank));
+      learner = std::move(made);
     }
     Place place = place_of(job, rank, members_, workload_.layout(), workload_.phantom());
-    auto strategy = build_strategy(job, place, shared);
-    if (!strategy) return strategy.error();
-    world_->add(std::move(place), std::move(*strategy), learner.get());
+    LH_LET(strategy, build_strategy(job, place, shared));
+    world_->add(std::move(place), std::move(strategy), learner.get());
   }
   inject(job);
   return Ok{};
@@ -103,14 +97,12 @@ Status Simulation::restart(Rank rank) {
   members[rank].incarnation = ++incarnations_[rank];
   Place place = place_of(*job_, rank, std::make_shared<const Members>(std::move(members)),
                          workload_.layout(), workload_.phantom());
-  auto strategy = build_strategy(*job_, place, workload_.training_samples());
-  if (!strategy) return strategy.error();
+  LH_LET(strategy, build_strategy(*job_, place, workload_.training_samples()));
   if (learners_[rank]) {
-    auto made = workload_.make_learner(rank);
-    if (!made) return made.error();
-    learners_[rank] = std::move(*made);
+    LH_LET(made, workload_.make_learner(rank));
+    learners_[rank] = std::move(made);
   }
-  world_->restart(std::move(place), std::move(*strategy), learners_[rank].get());
+  world_->restart(std::move(place), std::move(strategy), learners_[rank].get());
   return Ok{};
 }
 
@@ -147,9 +139,8 @@ Result<std::optional<Evaluation>> Simulation::score() {
   if (!score_) return std::optional<Evaluation>{};
   if (workload_.own_tests() && world_->finished())
     return std::optional(ScoreSum::sum(world_->node(first()).scores().at_end()));
-  auto evaluation = score_(Workload::kEveryTest, model());
-  if (!evaluation) return evaluation.error();
-  return std::optional<Evaluation>(*evaluation);
+  LH_LET(evaluation, score_(Workload::kEveryTest, model()));
+  return std::optional<Evaluation>(evaluation);
 }
 
 }  // namespace longhaul::run

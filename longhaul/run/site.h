@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "longhaul/run/experiment.h"
-#include "longhaul/run/security.h"
+#include "longhaul/run/sockets.h"
 
 namespace longhaul::run {
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <random>
 
-#include <fmt/format.h>
-
 #include "longhaul/flow/relays.h"
 #include "longhaul/net/frame.h"
 #include "longhaul/run/job/dump.h"
@@ -59,13 +57,10 @@ Status fits_frames(const Job& job, bool faults_are_made) {
 Result<NodeSockets> node_sockets(const Job& job, Rank self,
                                  const std::vector<std::string>& addresses, int listening,
                                  const Security& security) {
-  auto parsed = parse_addresses(job, addresses);
-  if (!parsed) return parsed.error();
-  auto bind = bind_of(job, self);
-  if (!bind) return bind.error();
-  auto credentials = open_credentials(job, job.members()[self].site, security);
-  if (!credentials) return credentials.error();
-  return NodeSockets{*std::move(parsed), *std::move(bind), listening, *std::move(credentials)};
+  LH_LET(parsed, parse_addresses(job, addresses));
+  LH_LET(bind, bind_of(job, self));
+  LH_LET(credentials, open_credentials(job, job.members()[self].site, security));
+  return NodeSockets{std::move(parsed), std::move(bind), listening, std::move(credentials)};
 }
 
 // Through the first node of a site.

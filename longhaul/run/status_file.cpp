@@ -33,56 +33,6 @@ double unix_time() {
   return std::chrono::duration<double>(now).count();
 }
 
-json to_json(const NodeStatus& status) {
-  json silent = json::array();
-  for (const auto& one : status.silent)
-    silent.push_back({{"peer", one.peer}, {"silent_s", one.silent_s}});
-  return {{"site", status.site},
-          {"rank", status.rank},
-          {"state", status.state},
-          {"waits_for", status.waits_for},
-          {"waited_s", status.waited_s},
-          {"rounds", status.rounds},
-          {"max_rounds", status.max_rounds},
-          {"time_s", status.time_s},
-          {"wan_bytes", status.wan_bytes},
-          {"wan_messages", status.wan_messages},
-          {"computing_s", status.computing_s},
-          {"members", status.members},
-          {"live", status.live},
-          {"silent", silent},
-          {"host", status.host},
-          {"process", status.process},
-          {"written_s", status.written_s}};
-}
-
-Result<NodeStatus> parse_status(const std::string& path, const json& of) {
-  try {
-    NodeStatus status{.site = of.at("site"),
-                      .rank = of.at("rank"),
-                      .state = of.at("state"),
-                      .waits_for = of.at("waits_for"),
-                      .waited_s = of.at("waited_s"),
-                      .rounds = of.at("rounds"),
-                      .max_rounds = of.at("max_rounds"),
-                      .time_s = of.at("time_s"),
-                      .wan_bytes = of.value("wan_bytes", std::uint64_t{0}),
-                      .wan_messages = of.value("wan_messages", std::uint64_t{0}),
-                      .computing_s = of.value("computing_s", 0.0),
-                      .members = of.at("members"),
-                      .live = of.at("live"),
-                      .silent = {},
-                      .host = of.at("host"),
-                      .process = of.at("process"),
-                      .written_s = of.at("written_s")};
-    for (const json& one : of.at("silent"))
-      status.silent.push_back({one.at("peer"), one.at("silent_s")});
-    return status;
-  } catch (const json::exception& error) {
-    return invalid(path + ": not what longhaul writes there: " + error.what());
-  }
-}
-
 double WaitClock::waited_s(const NodeStatus& status) {
   const auto now = Clock::now();
   if (std::string what = fmt::format("{} {} {}", status.state, status.rounds, status.waits_for);
@@ -109,15 +59,24 @@ void StatusFile::write(NodeStatus status) {
   status.process = getpid();
   status.written_s = unix_time();
   written_ = Clock::now();
-  replace_file(path_, to_json(status).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  replace_file(path_,
+               json_of<json>(status).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 namespace {
 
 Result<NodeStatus> status_at(const std::string& path) {
-  LH_LET(bytes, read_file(path));
-  const auto text = std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return parse_status(path, parse_json(text));
+  LH_LET(text, read_text(path));
+  try {
+    json read = parse_json(text);
+    for (const char* added : {"wan_bytes", "wan_messages", "computing_s"})
+      if (read.is_object()) read.emplace(added, 0);  // earlier releases had none
+    NodeStatus status;
+    read_json(read, status);
+    return status;
+  } catch (const json::exception& error) {
+    return invalid(path + ": not what longhaul writes there: " + error.what());
+  }
 }
 
 }  // namespace
@@ -136,9 +95,8 @@ Result<std::vector<NodeStatus>> read_statuses(const std::string& run) {
   std::vector<NodeStatus> statuses;
   for (const std::string& path : paths) {
     if (!fs::exists(path, error)) continue;
-    auto status = status_at(path);
-    if (!status) return status.error();
-    statuses.push_back(*std::move(status));
+    LH_LET(status, status_at(path));
+    statuses.push_back(std::move(status));
   }
   if (statuses.empty())
     return invalid(run +

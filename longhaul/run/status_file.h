@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "longhaul/base/fields.h"
 #include "longhaul/base/result.h"
 #include "longhaul/core/types.h"
 
@@ -31,15 +30,16 @@ struct NodeStatus {
   struct Silent {
     std::string peer;  // "rank 2 (oslo)"
     double silent_s = 0;
+    LONGHAUL_FIELDS(peer, silent_s)
   };
   std::vector<Silent> silent =
       {};  // peers that have not been heard for more than a heartbeat or two
   std::string host = {};
   std::int64_t process = 0;
   double written_s = 0;  // Unix time
+  LONGHAUL_FIELDS(site, rank, state, waits_for, waited_s, rounds, max_rounds, time_s, wan_bytes,
+                  wan_messages, computing_s, members, live, silent, host, process, written_s)
 };
-nlohmann::json to_json(const NodeStatus&);
-Result<NodeStatus> parse_status(const std::string& path, const nlohmann::json&);
 
 // How long a node has been waiting for the same. One thread.
 class WaitClock {

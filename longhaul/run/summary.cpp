@@ -11,6 +11,7 @@
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/json.h"
+#include "longhaul/run/nodes.h"
 #include "longhaul/run/run_folder.h"
 
 namespace longhaul::run {
@@ -21,11 +22,16 @@ std::string_view to_string(StopReason reason) {
   return names[std::size_t(reason)];
 }
 
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
-
 std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+static void to_json(nlohmann::ordered_json& json, StopReason reason) { json = to_string(reason); }
+
+// One that is not known leaves it as it is.
+static void from_json(const nlohmann::json& json, StopReason& into) {
+  const auto& name = json.get_ref<const std::string&>();
+  for (int i = 0; i <= int(StopReason::invalid); ++i)
+    if (to_string(StopReason(i)) == name) into = StopReason(i);
+}
 
 StopReason stop_reason(const Error& error) {
   return error.kind == Error::Kind::not_finite         ? StopReason::diverged
@@ -104,48 +110,19 @@ static void write_scores(const Summary& s, nlohmann::ordered_json& json) {
     json["best_loss"] = s.best->loss;
     json["best_round"] = s.best->round;
   }
-  for (const SiteScore& one : s.site_scores)
-    json["site_scores"].push_back({{"site", one.site},
-                                   {"loss", one.loss},
-                                   {"accuracy", one.accuracy},
-                                   {"samples", one.samples}});
+  if (!s.site_scores.empty()) json["site_scores"] = json_of(s.site_scores);
   if (s.data != "text") return;
-  json["bits_per_byte"] = or_null(s.bits_per_byte());
-  json["target_bits_per_byte"] = or_null(s.target_bits_per_byte);
+  json["bits_per_byte"] = json_of(s.bits_per_byte());
+  json["target_bits_per_byte"] = json_of(s.target_bits_per_byte);
 }
 
 nlohmann::ordered_json to_json(const Summary& s) {
-  nlohmann::ordered_json json = {
-      {"name", s.name},
-      {"model", s.model},
-      {"data", s.data},
-      {"sync", s.sync},
-      {"overlay", s.overlay},
-      {"transfer", s.transfer},
-      {"codec", s.codec},
-      {"outer", s.outer},
-      {"seed", s.seed},
-      {"sites", s.sites},
-      {"nodes", s.nodes},
-      {"rounds", s.rounds},
-      {"time_s", s.time_s},
-      {"final_accuracy", or_null(s.final_accuracy)},
-      {"final_loss", or_null(s.final_loss)},
-      {"target_accuracy", or_null(s.target_accuracy)},
-      {"time_to_target_s", or_null(s.time_to_target_s)},
-      {"wan_bytes", s.wan_bytes},
-      {"wan_messages", s.wan_messages},
-      {"compute_utilisation", s.compute_utilisation},
-      {"params_hash", s.params_hash},
-      {"stop_reason", to_string(s.stop_reason)},
-      {"job_hash", s.job_hash},
-      {"real_s", s.real_s},
-      {"model_is", s.model_is_best ? "best" : "last"},
-      {"members", s.participation.members},
-      {"live", s.participation.live},
-      {"participation", s.participation_share()},
-      {"participation_of_live", s.participation_of_live()},
-  };
+  nlohmann::ordered_json json = json_of(s);
+  json.update({{"model_is", s.model_is_best ? "best" : "last"},
+               {"members", s.participation.members},
+               {"live", s.participation.live},
+               {"participation", s.participation_share()},
+               {"participation_of_live", s.participation_of_live()}});
   const SampleCounts& samples = s.samples;
   json["samples"] = {{"computed", samples.computed}, {"used", nullptr}};
   if (samples.used)
@@ -164,7 +141,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
     json["overrun_share"] = s.pace->share();
     json["void_for_comparison"] = s.pace->is_void();
   }
-  if (s.lab) json["lab"] = to_json(*s.lab);
+  if (s.lab) json["lab"] = json_of(*s.lab);
   return json;
 }
 
@@ -172,28 +149,27 @@ std::string summary_text(const Summary& summary) {
   return to_json(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-nlohmann::ordered_json to_json(const LabFigures& figures) {
-  nlohmann::ordered_json json;
-  LabFigures::fields(figures, [&](const Field& field, const auto& value) {
-    json[std::string(field.name)] = value;
-  });
-  return json;
-}
-
 std::optional<LabFigures> lab_figures(const nlohmann::json& json) {
-  LabFigures figures;
-  bool good = json.is_object();
-  LabFigures::fields(figures, [&](const Field& field, auto& value) {
-    using Value = std::decay_t<decltype(value)>;
-    const auto at = good ? json.find(field.name) : json.end();
-    good = good && at != json.end() &&
-           (std::is_same_v<Value, bool> ? at->is_boolean() : at->is_number());
-    if (good) value = at->template get<Value>();
-  });
-  return good ? std::optional(figures) : std::nullopt;
+  try {
+    LabFigures figures;
+    read_json(json, figures);
+    return figures;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
 }
 
 namespace {
+
+constexpr std::string_view kCause = "_wait_s";
+
+// "exchange" of wait_s, "grant" of grant_wait_s; "" of others.
+std::string_view cause_of(std::string_view record) {
+  if (record == "wait_s") return "exchange";
+  return record.ends_with(kCause) ? record.substr(0, record.size() - kCause.size()) : "";
+}
+
+bool is_count(const nlohmann::json& value) { return value.is_number_unsigned(); }
 
 // Keys that summaries of earlier releases lack.
 void read_added(const nlohmann::json& json, Summary& s) {
@@ -208,10 +184,7 @@ void read_added(const nlohmann::json& json, Summary& s) {
     s.samples.lost = samples.value("lost", std::uint64_t{0});
   }
   s.warnings = json.value("warnings", std::vector<std::string>());
-  for (const auto& one : json.value("site_scores", nlohmann::json::array()))
-    s.site_scores.push_back({one.at("site").get<std::string>(), one.at("loss").get<double>(),
-                             one.at("accuracy").get<double>(),
-                             one.at("samples").get<std::uint64_t>()});
+  read_json(json.value("site_scores", nlohmann::json::array()), s.site_scores);
   const double share = json.value("participation", 1.0);
   s.participation.missed = (1 - share) * double(s.participation.members) * double(s.rounds);
   s.participation.since = s.rounds;
@@ -236,46 +209,15 @@ Result<Summary> parse_summary(const std::string& text) {
   Summary s;
   try {
     const auto json = parse_json(text);
-    auto optional = [&](const char* key) {
-      const auto& value = json.at(key);
-      return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-    };
-    for (auto [key, into] : {std::pair{"name", &s.name},
-                             {"model", &s.model},
-                             {"data", &s.data},
-                             {"sync", &s.sync},
-                             {"overlay", &s.overlay},
-                             {"transfer", &s.transfer},
-                             {"codec", &s.codec},
-                             {"outer", &s.outer},
-                             {"params_hash", &s.params_hash},
-                             {"job_hash", &s.job_hash}})
-      *into = json.at(key).get<std::string>();
-    for (auto [key, into] : {std::pair{"seed", &s.seed},
-                             {"sites", &s.sites},
-                             {"nodes", &s.nodes},
-                             {"rounds", &s.rounds},
-                             {"wan_bytes", &s.wan_bytes},
-                             {"wan_messages", &s.wan_messages}})
-      *into = json.at(key).get<std::uint64_t>();
-    s.time_s = json.at("time_s").get<double>();
-    s.compute_utilisation = json.at("compute_utilisation").get<double>();
+    read_json(json, s);
     s.statistics = read_statistics(json);
-    s.real_s = json.at("real_s").get<double>();
-    s.final_accuracy = optional("final_accuracy");
-    s.final_loss = optional("final_loss");
-    s.target_accuracy = optional("target_accuracy");
-    if (s.data == "text") s.target_bits_per_byte = optional("target_bits_per_byte");
-    s.time_to_target_s = optional("time_to_target_s");
+    if (s.data == "text") read_json(json.at("target_bits_per_byte"), s.target_bits_per_byte);
     s.failure = json.value("failure", "");
     read_added(json, s);
     if (json.contains("paced_steps"))
       s.pace = {json.at("paced_steps").get<std::uint64_t>(),
                 json.at("overruns").get<std::uint64_t>()};
     if (json.contains("lab")) s.lab = lab_figures(json["lab"]);
-    const std::string reason = json.at("stop_reason").get<std::string>();
-    for (int i = 0; i <= int(StopReason::invalid); ++i)
-      if (to_string(StopReason(i)) == reason) s.stop_reason = StopReason(i);
   } catch (const nlohmann::json::exception&) {
     return malformed("summary.json is damaged; start again with --force");
   }
@@ -283,9 +225,9 @@ Result<Summary> parse_summary(const std::string& text) {
 }
 
 Result<std::optional<Summary>> read_summary(const std::string& folder) {
-  const auto bytes = read_file(folder + "/summary.json");
-  if (!bytes) return std::optional<Summary>{};
-  auto summary = parse_summary({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  const auto text = read_text(folder + "/summary.json");
+  if (!text) return std::optional<Summary>{};
+  auto summary = parse_summary(*text);
   if (!summary) return malformed(folder + "/" + summary.error().what);
   return std::optional(*std::move(summary));
 }
@@ -322,6 +264,79 @@ int exit_code(const Summary& summary, bool requires_target) {
       return 3;
   }
   return 4;
+}
+
+void RunStatistics::add(const Member& node, const Record& record) {
+  if (const std::string_view cause = cause_of(record.name); !cause.empty())
+    waiting_s[std::string(cause)] += record.value;
+  if (!(record.value >= 0)) return;
+  if (record.name == "staleness")
+    ++staleness[std::uint64_t(std::min(std::round(record.value), double(kMaxStaleness)))];
+  if (record.name == "sent_share" || record.name == "group_size") {
+    Mean& mean = means[record.name];
+    ++mean.count;
+    mean.sum += record.value;
+  }
+  if (record.name == "steps") {
+    Steps& mine = steps[node_name(node)];
+    ++mine.updates;
+    mine.steps += std::uint64_t(std::llround(record.value));
+  }
+}
+
+void RunStatistics::add(const RunStatistics& other) {
+  for (const auto& [cause, time] : other.waiting_s) waiting_s[cause] += time;
+  for (const auto& [rounds, updates] : other.staleness) staleness[rounds] += updates;
+  for (const auto& [node, more] : other.steps) {
+    steps[node].updates += more.updates;
+    steps[node].steps += more.steps;
+  }
+  for (const auto& [name, more] : other.means) {
+    means[name].count += more.count;
+    means[name].sum += more.sum;
+  }
+}
+
+void write(const RunStatistics& statistics, nlohmann::ordered_json& into) {
+  if (!statistics.waiting_s.empty()) into["waiting_s"] = statistics.waiting_s;
+  for (const auto& [rounds, updates] : statistics.staleness)
+    into["staleness"][std::to_string(rounds)] = updates;
+  for (const auto& [node, one] : statistics.steps)
+    into["local_steps"][node] = {{"updates", one.updates}, {"steps", one.steps}};
+  for (const auto& [name, mean] : statistics.means)
+    into["means"][name] = {{"count", mean.count}, {"mean", mean.sum / double(mean.count)}};
+}
+
+RunStatistics read_statistics(const nlohmann::json& from) {
+  RunStatistics statistics;
+  const auto each = [&](const char* key, const auto& take) {
+    if (!from.is_object() || !from.contains(key) || !from[key].is_object()) return;
+    for (const auto& [name, value] : from[key].items()) take(name, value);
+  };
+  each("waiting_s", [&](const std::string& cause, const auto& value) {
+    if (value.is_number()) statistics.waiting_s[cause] = value.template get<double>();
+  });
+  each("staleness", [&](const std::string& rounds, const auto& value) {
+    const bool number =
+        !rounds.empty() && rounds.size() < 5 &&
+        std::all_of(rounds.begin(), rounds.end(), [](unsigned char c) { return std::isdigit(c); });
+    if (number && is_count(value))
+      statistics.staleness[std::stoull(rounds)] = value.template get<std::uint64_t>();
+  });
+  each("local_steps", [&](const std::string& node, const auto& value) {
+    if (!value.is_object() || !value.contains("updates") || !value.contains("steps")) return;
+    if (!is_count(value["updates"]) || !is_count(value["steps"])) return;
+    statistics.steps[node] = {value["updates"].template get<std::uint64_t>(),
+                              value["steps"].template get<std::uint64_t>()};
+  });
+  each("means", [&](const std::string& name, const auto& value) {
+    if (!value.is_object() || !value.contains("count") || !value.contains("mean")) return;
+    if (!is_count(value["count"]) || !value["mean"].is_number()) return;
+    const auto count = value["count"].template get<std::uint64_t>();
+    if (count > 0)
+      statistics.means[name] = {count, value["mean"].template get<double>() * double(count)};
+  });
+  return statistics;
 }
 
 }  // namespace longhaul::run

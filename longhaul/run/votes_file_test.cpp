@@ -1,11 +1,11 @@
-#include "longhaul/run/votes_file.h"
+#include "longhaul/run/met_facts.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "longhaul/run/atomic_file.h"
-#include "longhaul/run/testing/scratch.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {

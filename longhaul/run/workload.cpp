@@ -143,9 +143,8 @@ Status Workload::load_data(const Job& job, std::optional<Rank> only) {
     auto split = learn::load_data(data_);
     if (!split) return at_key(job, split.error());
     split_ = *split;
-    auto shards = learn::partition(*split_.train, sites.size(), data_, job.job.seed);
-    if (!shards) return shards.error();
-    by_site = *std::move(shards);
+    LH_LET(shards, learn::partition(*split_.train, sites.size(), data_, job.job.seed));
+    by_site = std::move(shards);
   }
   for (std::size_t i = 0; i < sites.size(); ++i)
     LH_TRY(deal(sites[i], names[i], std::move(by_site[i]), job.job.seed, shards_));
@@ -304,10 +303,8 @@ Result<std::unique_ptr<Learner>> Workload::make_lanes(Rank rank, std::uint32_t l
   if (own_) return invalid("[sync] lane_threads: expected false with [model] kind = \"own\"");
   if (model_.bn == "local")
     return invalid("[sync] lane_threads: expected false with [model] bn = \"local\"");
-  auto setup = set_up_threads();
-  if (!setup) return setup.error();
-  auto shared = make_learner(rank);
-  if (!shared) return shared.error();
+  LH_LET(setup, set_up_threads());
+  LH_LET(shared, make_learner(rank));
   const std::vector<std::uint32_t>& shard = shards_.at(rank);
   if (!shard.empty() && shard.size() < lanes)
     return invalid(
@@ -319,12 +316,11 @@ Result<std::unique_ptr<Learner>> Workload::make_lanes(Rank rank, std::uint32_t l
     std::vector<std::uint32_t> part;
     for (std::size_t i = lane; i < shard.size(); i += lanes) part.push_back(shard[i]);
     const auto origin = std::uint32_t(rank + members_.size() * (lane + 1));  // nobody else's
-    auto learner = make_learner(std::move(part), origin);
-    if (!learner) return learner.error();
-    learners.push_back(*std::move(learner));
+    LH_LET(learner, make_learner(std::move(part), origin));
+    learners.push_back(std::move(learner));
   }
   return std::unique_ptr<Learner>(
-      std::make_unique<LaneLearner>(*std::move(shared), std::move(learners), *std::move(setup)));
+      std::make_unique<LaneLearner>(std::move(shared), std::move(learners), std::move(setup)));
 }
 
 Result<std::unique_ptr<Learner>> Workload::make_learner(std::vector<std::uint32_t> shard,

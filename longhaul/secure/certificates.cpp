@@ -10,7 +10,6 @@
 #include <openssl/rand.h>
 
 #include "longhaul/secure/openssl.h"
-#include "longhaul/secure/x509.h"
 
 namespace longhaul::secure {
 namespace {
@@ -124,10 +123,7 @@ std::string openssl::take_error() {
 }
 
 std::string printable(std::string text) {
-  if (text.size() > 80) text = text.substr(0, 80) + "...";
-  for (char& c : text)
-    if (c < ' ' || c > '~') c = '?';
-  return text;
+  return ascii(text.size() > 80 ? text.substr(0, 80) + "..." : text);
 }
 
 Result<std::vector<openssl::Certificate>> read_certificates(const std::string& pem) {

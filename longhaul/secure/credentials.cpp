@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 #include <openssl/pem.h>
 
-#include "longhaul/secure/session_impl.h"
-#include "longhaul/secure/x509.h"
+#include "longhaul/secure/openssl.h"
 
 namespace longhaul::secure {
 namespace {

@@ -1,7 +1,10 @@
 #pragma once
-// OpenSSL's objects with owners. For the sources of this folder alone.
+// What the sources of this folder share: OpenSSL's objects with owners, certificates as X.509, and
+// what Credentials puts into a Session.
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -9,6 +12,10 @@
 #include <openssl/kdf.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+
+#include "longhaul/base/printable.h"
+#include "longhaul/secure/certificates.h"
+#include "longhaul/secure/session.h"
 
 namespace longhaul::secure::openssl {
 
@@ -37,3 +44,55 @@ using Stack = std::unique_ptr<STACK_OF(X509), FreeStack>;  // which owns no cert
 std::string take_error();
 
 }  // namespace longhaul::secure::openssl
+
+namespace longhaul::secure {
+
+// All of a text, at least one.
+Result<std::vector<openssl::Certificate>> read_certificates(const std::string& pem);
+std::vector<std::string> sites_of(const X509*);  // its DNS entries
+Validity validity_of(const X509*);
+std::string issuer_of(const X509*);
+// Each certificate in ca.crt is trusted by itself, whether or not it is a root.
+inline constexpr unsigned long kTrustFlags = X509_V_FLAG_PARTIAL_CHAIN;
+// Why X509_verify_cert() does not take it: a text that follows "its certificate".
+std::string reason_of(int error, const X509*);
+
+// Contents of a certificate with a new key.
+struct CertificateSpec {
+  std::string name;
+  Validity valid = {};
+  std::string constraints = {}, key_usage = {}, purposes = {};  // as OpenSSL writes extensions
+  std::string site = {};                                        // DNS entry
+};
+// `authority`: whose key signs; null: its own.
+Result<KeyPair> make_certificate(const CertificateSpec&, const KeyPair* authority);
+// At most 80 characters; what is not printable ASCII becomes '?'. For names that a peer wrote.
+std::string printable(std::string);
+
+// SSL_CTX and what verification compares with; shared by the sessions that began with it.
+struct SessionContext {
+  openssl::Context ssl;
+  std::string own_site;
+  std::vector<std::string> sites;  // of the job: who may connect
+};
+
+struct Session::Impl {
+  std::shared_ptr<const SessionContext> context;
+  openssl::Connection ssl;
+  std::string expected;  // the dialled site; "": any of the job
+  bool dialled = false, has_begun = false;
+  std::span<const std::byte> incoming;
+  Buffer outgoing;
+  std::optional<Error> refusal;  // of the peer's certificate, by this end
+  std::vector<std::string> peer_sites;
+
+  Error failure(int result);
+};
+
+// Null: OpenSSL has failed.
+std::unique_ptr<Session> make_session(std::shared_ptr<const SessionContext>, std::string expected,
+                                      bool dials);
+// SSL_CTX_set_cert_verify_callback().
+int verify_peer(X509_STORE_CTX*, void*);
+
+}  // namespace longhaul::secure

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 
-#include "longhaul/secure/session_impl.h"
-#include "longhaul/secure/x509.h"
+#include "longhaul/secure/openssl.h"
 
 namespace longhaul::secure {
 namespace {
@@ -63,39 +63,26 @@ std::string list(const std::vector<std::string>& sites) {
 
 // What a peer says of this end's certificate or bytes (RFC 8446, 6.2).
 std::string alert_text(int alert, const std::string& own_site) {
-  const char* why = nullptr;
-  switch (alert) {
-    case SSL_AD_UNKNOWN_CA:
-      why = "it is of another authority, or self-signed";
-      break;
-    case SSL_AD_CERTIFICATE_EXPIRED:
-      why = "it has expired by the peer's clock";
-      break;
-    case SSL_AD_BAD_CERTIFICATE:
-      why = "it is not valid yet by the peer's clock, or not of a site of the peer's job";
-      break;
-    case SSL_AD_CERTIFICATE_REVOKED:
-      why = "it is revoked";
-      break;
-    case SSL_AD_UNSUPPORTED_CERTIFICATE:
-      why = "its extended key usage lacks clientAuth or serverAuth";
-      break;
-    case SSL_AD_CERTIFICATE_UNKNOWN:
-    case SSL_AD_CERTIFICATE_REQUIRED:
-    case SSL_AD_ACCESS_DENIED:
-      why = SSL_alert_desc_string_long(alert);
-      break;
-    case SSL_AD_INTERNAL_ERROR:  // see no_room_alert()
-      return "it has no room for this call: too many others have not said hello yet; or an error "
-             "of "
-             "its own ends the connection";
-    default:
-      return fmt::format("it ends the connection with the TLS alert \"{}\"",
-                         SSL_alert_desc_string_long(alert));
-  }
+  static const std::map<int, const char*> kReasons = {
+      {SSL_AD_UNKNOWN_CA, "it is of another authority, or self-signed"},
+      {SSL_AD_CERTIFICATE_EXPIRED, "it has expired by the peer's clock"},
+      {SSL_AD_BAD_CERTIFICATE,
+       "it is not valid yet by the peer's clock, or not of a site of the peer's job"},
+      {SSL_AD_CERTIFICATE_REVOKED, "it is revoked"},
+      {SSL_AD_UNSUPPORTED_CERTIFICATE, "its extended key usage lacks clientAuth or serverAuth"},
+      {SSL_AD_CERTIFICATE_UNKNOWN, SSL_alert_desc_string_long(SSL_AD_CERTIFICATE_UNKNOWN)},
+      {SSL_AD_CERTIFICATE_REQUIRED, SSL_alert_desc_string_long(SSL_AD_CERTIFICATE_REQUIRED)},
+      {SSL_AD_ACCESS_DENIED, SSL_alert_desc_string_long(SSL_AD_ACCESS_DENIED)}};
+  if (alert == SSL_AD_INTERNAL_ERROR)  // see no_room_alert()
+    return "it has no room for this call: too many others have not said hello yet; or an error of "
+           "its own ends the connection";
+  const auto reason = kReasons.find(alert);
+  if (reason == kReasons.end())
+    return fmt::format("it ends the connection with the TLS alert \"{}\"",
+                       SSL_alert_desc_string_long(alert));
   return fmt::format(
       "it refuses the certificate of this site ({}): {}; the output of the peer says more",
-      own_site, why);
+      own_site, reason->second);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 //
 // With `multicast_priority`, what a node sends reliably in that priority is one multicast by the
 // network: one flow with one rate, which passes the uplink once and the downlinks of all receivers
-// that it is under way to. It has no congestion control (fair_multicast.cpp).
+// that it is under way to. It has no congestion control.
 //
 // Calls must not be later than next_event().
 #include <array>
@@ -167,7 +167,7 @@ class FairNetwork final : public Network {
     BusyState sends = {}, gets = {};  // of a site
   };
 
-  // Links and connections (fair_links.cpp).
+  // Links and connections.
   void check_config() const;
   void add_links();
   std::uint32_t add_link(const flow::Rate&, bool traced);
@@ -187,7 +187,7 @@ class FairNetwork final : public Network {
   void set(const flow::Traced&, double value);
   void tell_connections(std::uint32_t from, std::uint32_t to, Time now);
 
-  // Sending (fair_network.cpp).
+  // Sending.
   void begin_sending(std::uint32_t slot, Time now);
   void start(std::uint32_t connection, Time now);
   void begin_flow(Connection&, std::uint32_t index, Time now);
@@ -198,7 +198,7 @@ class FairNetwork final : public Network {
   std::optional<NetworkEvent> wake(std::uint32_t connection, Time now);
   std::optional<NetworkEvent> depart(std::uint32_t connection, Time now);
 
-  // One flow to many (fair_multicast.cpp).
+  // One flow to many.
   std::uint32_t flow_of(std::uint32_t connection) const;
   void form_multicast(Rank from);
   void follow_rate(std::uint32_t connection, double rate, Time base);
@@ -225,7 +225,7 @@ class FairNetwork final : public Network {
   void control(Connection&, std::uint32_t index, Time now);
   void round_trip(Connection&, std::uint32_t stream, double all, bool used, Time now);
 
-  // Queues at ports (fair_queues.cpp); nothing waits unless the Wan has drop_tail.
+  // Queues at ports; nothing waits unless the Wan has drop_tail.
   bool drop_tail() const { return config_.wan.queue == flow::Wan::Queue::drop_tail; }
   std::uint32_t weight(const Connection&) const;
   void add_to_ports(const Connection&, std::uint32_t index);
@@ -242,11 +242,11 @@ class FairNetwork final : public Network {
   void estimate(Connection&, std::uint32_t index, Time now);
   double estimated_cap(const Connection&, std::uint32_t index) const;
 
-  // Acknowledgements (fair_links.cpp).
+  // Acknowledgements.
   void note_busy(const Connection&, int flow, Time now);
   double acks(const Connection&, Time now) const;
 
-  // Arriving (fair_delivery.cpp).
+  // Arriving.
   Random draw(Purpose, const Connection&, std::uint64_t number) const;
   void send_off(std::uint32_t slot, Connection&, Time now);
   void send_datagram(std::uint32_t slot, Connection&, Time now);
@@ -255,7 +255,7 @@ class FairNetwork final : public Network {
   double repair(const Connection&, std::uint64_t packets, Random&) const;
   std::optional<NetworkEvent> delivers(PacketId);
 
-  // Faults and state (fair_faults.cpp).
+  // Faults and state.
   void stop(std::uint32_t connection, Time now);
   void check_loaded(Archive&) const;
 

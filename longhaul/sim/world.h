@@ -179,14 +179,13 @@ class World final : public Host {
   };
 
   std::string name_of(Rank) const;
-  bool alive(Rank rank) const;
   void start();
   void fail_run(Error);  // the first reason counts
   Error stuck() const;
   bool is_stalled() const;
   void check_loaded(Archive&) const;
 
-  // The loop (world.cpp).
+  // The loop.
   template <class Input>
   void feed(Rank, Input&& input);
   bool is_stale(const Entry&) const;
@@ -198,11 +197,11 @@ class World final : public Host {
   void deliver_stored(Rank, std::uint64_t number);
   void deliver_score(std::uint64_t number);
 
-  // What nodes ask for (world_host.cpp).
+  // What nodes ask for.
   void notify_watchers(Rank, const Action&);
   Packet to_packet(Rank from, Send);  // and counted
 
-  // Faults (world_faults.cpp).
+  // Faults.
   void begin_due_faults();
   void begin(std::uint64_t fault);
   void end(std::uint64_t fault);
@@ -213,7 +212,7 @@ class World final : public Host {
   void detect(const Event&);
   void report_reachability(Rank, Rank peer, bool unreachable);
 
-  // Nodes that begin anew (world_restart.cpp).
+  // Nodes that begin anew.
   void rejoin_request(Rank);
   bool not_connected(Rank a, Rank b) const { return not_connected_.contains(std::minmax(a, b)); }
   bool connect(Rank, Rank);

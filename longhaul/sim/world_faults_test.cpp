@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "longhaul/sim/testing/random_faults.h"
 #include "longhaul/sim/testing/small_job.h"
 
 #include "longhaul/base/testing/effort.h"

@@ -15,8 +15,13 @@
 //
 // A worker that has returned takes the model of the senior worker. Until it is there it asks nobody
 // and refuses who asks.
+#include <algorithm>
+#include <functional>
+
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
+#include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/gossip/final_return.h"
 #include "longhaul/sync/gossip/newcomers.h"
 #include "longhaul/sync/gossip/step_count.h"
@@ -35,45 +40,133 @@ struct AdpsgdHeader {
   std::uint64_t exchange = 0;  // the active worker's number of it, from 1
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 2}, self.kind);
-    visit(Field{.name = "exchange", .max = 0x1p32}, self.exchange);
+    LONGHAUL_FIELD(kind, .max = 2);
+    LONGHAUL_FIELD(exchange, .max = 0x1p32);
   }
 };
 
 class Adpsgd final : public Strategy {
  public:
-  static SyncEntry entry();
+  static SyncEntry entry() {
+    return strategy_entry<Adpsgd>(
+        {.name = "adpsgd",
+         .summary = "average models in random pairs while local steps go on",
+         .sends = "An active worker asks one passive worker at a time, drawn at random; the two "
+                  "models cross, and both take half of the difference. Nobody waits",
+         .traits = {.bits = Bits::schedule,
+                    .takes_outer = false,
+                    .no_feedback = "needs partners to know what the other reads",
+                    .takes_unbiased = false,
+                    .when_lost = "the others go on without it; an exchange with it is given up",
+                    .lets_return = true,
+                    .mean_at_end = true},
+         .costs = {{.rounds = "n units of H steps (1)",
+                    .sent = "S a unit, and S back",
+                    .waits_for = "nobody",
+                    .staleness = "steps meanwhile",
+                    .memory = "3 S, and S an answer",
+                    .when_lost = "goes on"}}});
+  }
+
   struct Config {
     std::string graph = "complete";
     std::uint32_t steps = 1;
 
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "graph",
-                  .doc = "whom an active worker may choose: any passive one, or those beside it in "
+      LONGHAUL_FIELD(graph,
+                     .doc =
+                         "whom an active worker may choose: any passive one, or those beside it in "
                          "the order of ranks",
-                  .choices = {"complete", "ring"}},
-            self.graph);
-      visit(Field{.name = "steps",
-                  .doc = "local steps between two boundaries, at which an active worker that waits "
+                     .choices = {"complete", "ring"});
+      LONGHAUL_FIELD(steps,
+                     .doc =
+                         "local steps between two boundaries, at which an active worker that waits "
                          "for no answer asks the next",
-                  .min = 1},
-            self.steps);
+                     .min = 1);
     }
   };
-  Adpsgd(const Config&, SyncParts, const Place&);
+  Adpsgd(const Config& config, SyncParts parts, const Place& place)
+      : config_(config),
+        size_(place.layout->size()),
+        members_(place.members),
+        final_(std::move(parts.overlay)),
+        count_(parts.stop, place),
+        final_return_(final_) {
+    own(final_.overlay(), kOverlayChild);
+    channel_ = std::make_unique<Channel>(
+        place, ChannelConfig{.stream = "adpsgd", .limits = ChannelLimits::models(1, *place.layout)},
+        std::move(parts.transfer), parts.make_codec(true), nullptr,
+        std::bind_front(&Adpsgd::admit, this));
+    own(*channel_, {1, "channel"});
+    own(count_, {2, "step count"});
+    own(state_transfer_, {3, "state transfer"});
+    own(final_return_, {4, "final model"});
+  }
 
-  void on_start(Turn&) override;
-  void on_view(const View& before, Turn&) override;
-  void on_computed(const Computed&, Turn&) override;
-  void on_progress(Turn&) override;
+  void on_start(Turn& turn) override {
+    const auto x = turn.params();
+    model_.assign(x.begin(), x.end());
+    has_model_ = !turn.place().comes_back();
+    phase_ = has_model_ ? Phase::ready : Phase::outside;
+  }
+
+  void on_view(const View&, Turn& turn) override {
+    newcomers_.on_view(turn);
+    if (open_ && !turn.view().has(open_->partner)) open_.reset();
+    std::erase_if(answers_, [&](Rank rank) { return !turn.view().has(rank); });
+    if (phase_ != Phase::outside || count_.is_over()) return;
+    if (const Status can_come = gossip::Newcomers::check_sender(turn); !can_come)
+      fail(can_come.error(), turn);
+  }
+
+  void on_computed(const Computed& computed, Turn& turn) override {
+    if (phase_ != Phase::computing) return;  // it has failed
+    if (!turn.place().phantom) turn.record("train_loss", count_.own(), computed.loss);
+    fold_steps(turn);
+    phase_ = Phase::ready;
+    count_.took(computed.samples, within(count_, turn));
+  }
+
+  void on_progress(Turn& turn) override {
+    if (phase_ == Phase::unstarted) return;
+    receive(turn);
+    hand_over(turn);
+    while (advance(turn)) {
+    }
+    if (phase_ == Phase::ended) {
+      final_return_.serve(within(final_return_, turn));
+    }
+    if (const auto round = count_.due(); round && phase_ != Phase::ended) {
+      // Never null: that would be the model of a learner which may be at work.
+      count_.report(std::make_shared<const std::vector<float>>(model_), within(count_, turn));
+    }
+  }
+
   Round rounds_done() const override { return count_.rounds(); }
   bool lets_return() const override { return true; }
-  std::string waiting_for() const override;
-  Explanation explain() const override;
-  void state(Archive&) override;
+  std::string waiting_for() const override {
+    if (phase_ == Phase::outside)
+      return "the model of the senior worker, as this node has returned";
+    if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
+    if (phase_ == Phase::averaging) return final_.waiting_for();
+    if (phase_ != Phase::closing || !open_) return "";
+    return "the answer of rank " + std::to_string(open_->partner) + " to exchange " +
+           std::to_string(exchanges_);
+  }
+
+  void state(Archive& ar) override {
+    ar.expect("adpsgd");
+    ar(phase_, model_, start_, kept_, exchanges_, open_, answers_);
+    ar(has_model_, newcomers_);
+  }
 
  private:
+  static void archive_model(Archive& ar, std::vector<float>& model) {
+    ar.expect("adpsgd model");
+    ar.floats(model);
+  }
+
   using Channel = VectorChannel<AdpsgdHeader>;
   enum class Phase : std::uint8_t {
     unstarted,
@@ -95,22 +188,211 @@ class Adpsgd final : public Strategy {
     }
   };
 
-  Result<bool> admit(Rank from, const AdpsgdHeader&, const ContentShape&) const;
-  std::vector<Rank> partners(const Turn&) const;
-  void ask(Turn&);
-  void receive(Turn&);
-  void answer(Rank from, const AdpsgdHeader&, const Snapshot& model, Turn&);
-  void take_answer(const Snapshot& model, Turn&);
-  Snapshot send(Rank to, const AdpsgdHeader&, Turn&);
-  void approach(const Snapshot& theirs, const Snapshot& mine, const Turn&);
-  void begin_steps(Turn&);
-  void fold_steps(Turn&);
-  bool advance(Turn&);
-  void hand_over(Turn&);
-  void take_state(Turn&);
-  void average(Turn&);
-  bool take_final(Turn&);
-  void fail(const Error&, Turn&);
+  // A partner asks again when it has the answer before: nothing of that is left to be sent.
+  Result<bool> admit(Rank from, const AdpsgdHeader& header, const ContentShape& shape) const {
+    using Kind = AdpsgdHeader::Kind;
+    const bool is_model =
+        shape.kind == ContentKind::values && shape.range.offset == 0 && shape.range.length == size_;
+    if (header.kind == Kind::refusal ? shape.kind != ContentKind::none : !is_model)
+      return malformed("a vector that is no model, or a refusal with one");
+    if (header.kind == Kind::request) {
+      if (answers_.contains(from)) return malformed("a request before the answer to the last one");
+    } else if (!open_ || open_->partner != from || header.exchange != exchanges_) {
+      return malformed("an answer that nobody waits for");
+    }
+    return true;
+  }
+
+  // The passive workers are those at odd places in the view, and answer those at even ones.
+  std::vector<Rank> partners(const Turn& turn) const {
+    const std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+    const auto me = std::size_t(std::ranges::find(workers, turn.self()) - workers.begin());
+    std::vector<Rank> found;
+    if (me % 2 == 1) return found;
+    for (std::size_t at = 1; at < workers.size(); at += 2) {
+      const bool is_beside = at + 1 == me || at == me + 1 || (me == 0 && at + 1 == workers.size());
+      if (config_.graph == "complete" || is_beside) found.push_back(workers[at]);
+    }
+    return found;
+  }
+
+  // As partners() has it while all workers live.
+  void ask(Turn& turn) {
+    const std::vector<Rank> who = partners(turn);
+    if (open_ || who.empty()) return;
+    ++exchanges_;
+    const Rank partner =
+        who[turn.random(Purpose::members, exchanges_, turn.self()).below(who.size())];
+    Snapshot sent = send(partner, {AdpsgdHeader::Kind::request, exchanges_}, turn);
+    if (sent) open_ = Exchange{partner, std::move(sent), turn.now()};
+  }
+
+  void receive(Turn& turn) {
+    while (channel_->lost()) {
+    }  // of a lost partner: on_view() has given the exchange up
+    while (const auto sent = channel_->sent()) answers_.erase(sent->to);
+    while (auto one = channel_->poll(within(*channel_, turn))) {
+      if (one->header.kind == AdpsgdHeader::Kind::request) {
+        answer(one->from, one->header, one->content.values(), turn);
+      } else if (open_ && open_->partner == one->from) {
+        take_answer(one->content.kind() == ContentKind::none ? nullptr : one->content.values(),
+                    turn);
+      }
+    }
+  }
+
+  void answer(Rank from, const AdpsgdHeader& header, const Snapshot& model, Turn& turn) {
+    if (!has_model_ || phase_ >= Phase::averaging) {
+      channel_->send({from}, {AdpsgdHeader::Kind::refusal, header.exchange}, {}, {},
+                     within(*channel_, turn));
+      return;
+    }
+    const Snapshot mine = send(from, {AdpsgdHeader::Kind::answer, header.exchange}, turn);
+    if (mine) approach(model, mine, turn);
+  }
+
+  void take_answer(const Snapshot& model, Turn& turn) {
+    if (model) {
+      approach(model, open_->sent, turn);
+      turn.record("exchange_s", count_.own(), seconds(turn.now() - open_->since));
+    }
+    open_.reset();
+  }
+
+  // This node's model; what `to` reads of it. Null: it is not finite, and the run has failed.
+  Snapshot send(Rank to, const AdpsgdHeader& header, Turn& turn) {
+    if (!all_finite(model_)) {
+      fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
+      return nullptr;
+    }
+    // A worker may ask one that it is answering, if they have changed sides after a loss.
+    const bool is_answer = header.kind == AdpsgdHeader::Kind::answer;
+    const Range all{0, size_};
+    const SendOptions options{
+        .coding = Coding::up, .group = 2 * to + (is_answer ? 1 : 0), .report_sent = is_answer};
+    if (is_answer) answers_.insert(to);
+    auto read =
+        std::make_shared<const std::vector<float>>(channel_->as_received(model_, all, to, options));
+    channel_->send({to}, header,
+                   VectorContent::values(std::make_shared<const std::vector<float>>(model_), all),
+                   options, within(*channel_, turn));
+    return read;
+  }
+
+  // x <- x + (theirs - mine) / 2; buffers go half of the way to theirs.
+  void approach(const Snapshot& theirs, const Snapshot& mine, const Turn& turn) {
+    const std::size_t parameters = parameter_count(turn.place());
+    for (std::size_t i = 0; i < model_.size(); ++i) {
+      const double from = i < parameters ? double((*mine)[i]) : double(model_[i]);
+      model_[i] = float(double(model_[i]) + (double((*theirs)[i]) - from) / 2);
+    }
+    kept_ /= 2;
+  }
+
+  void begin_steps(Turn& turn) {
+    if (count_.has_taken_all()) {
+      phase_ = Phase::waiting;
+      return;
+    }
+    start_ = model_;
+    kept_ = 1;
+    std::ranges::copy(model_, turn.params().begin());
+    ask(turn);
+    if (phase_ != Phase::ready) return;  // it has failed
+    phase_ = Phase::computing;
+    turn.compute(LocalStep{}, config_.steps);
+  }
+
+  // x <- what was mixed meanwhile + what the steps have changed, buffers too. Where that makes a
+  // buffer negative that was not, it may be a running variance: then the steps move what the mixing
+  // has left of the one that they began with.
+  void fold_steps(Turn& turn) {
+    const auto x = turn.params();
+    const std::size_t parameters = parameter_count(turn.place());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double change = double(x[i]) - double(start_[i]), sum = double(model_[i]) + change;
+      const bool is_variance = i >= parameters && sum < 0 && x[i] >= 0;
+      model_[i] =
+          model_[i] == start_[i] ? x[i] : float(is_variance ? sum - (1 - kept_) * change : sum);
+    }
+  }
+
+  bool advance(Turn& turn) {
+    switch (phase_) {
+      case Phase::outside:
+        if (count_.is_over()) {
+          phase_ = Phase::closing;
+          return true;
+        }
+        if (!state_transfer_.received()) return false;
+        take_state(turn);
+        return true;
+      case Phase::ready:
+      case Phase::waiting:
+        if (count_.is_over()) {
+          phase_ = Phase::closing;
+          return true;
+        }
+        if (phase_ == Phase::ready) begin_steps(turn);
+        return false;
+      case Phase::computing:
+        if (count_.is_over()) turn.stop_computing();
+        return false;
+      case Phase::closing:
+        if (open_) return false;
+        average(turn);
+        return true;
+      case Phase::averaging:
+        if (!take_final(turn)) return false;
+        phase_ = Phase::ended;
+        turn.finish();
+        return false;
+      case Phase::unstarted:
+      case Phase::ended:
+        return false;
+    }
+    return false;
+  }
+
+  // Its model as it stands goes to whoever has returned; a run that is over needs none.
+  void hand_over(Turn& turn) {
+    if (phase_ != Phase::outside) state_transfer_.drop_received();  // sent twice, or too late
+    if (!has_model_ || count_.is_over()) return;
+    newcomers_.hand_over(state_transfer_, count_.rounds(), turn, within(state_transfer_, turn),
+                         [this](Archive& ar) { archive_model(ar, model_); });
+  }
+
+  void take_state(Turn& turn) {
+    const Status read =
+        gossip::read_received(state_transfer_, [this](Archive& ar) { archive_model(ar, model_); });
+    if (!read) return fail(read.error(), turn);
+    has_model_ = true;
+    phase_ = Phase::ready;
+    state_transfer_.confirm(within(state_transfer_, turn));
+  }
+
+  void average(Turn& turn) {
+    phase_ = Phase::averaging;
+    std::ranges::copy(model_, turn.params().begin());
+    if (turn.place().comes_back()) return;  // FinalReturn begins
+    const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+    if (!begun) fail(begun.error(), turn);
+  }
+
+  bool take_final(Turn& turn) {
+    if (!turn.place().comes_back()) return final_.take(turn);
+    const Result<bool> taken = final_return_.follow(has_model_, within(final_return_, turn),
+                                                    within(final_.overlay(), turn));
+    if (!taken) fail(taken.error(), turn);
+    return taken && *taken;
+  }
+
+  void fail(const Error& error, Turn& turn) {
+    phase_ = Phase::ended;
+    turn.fail(
+        {error.kind, who("adpsgd, after " + std::to_string(count_.own()) + " steps", turn.place()) +
+                         error.what});
+  }
 
   const Config config_;
   const std::uint64_t size_;  // of the layout

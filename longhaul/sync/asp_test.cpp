@@ -125,11 +125,6 @@ TEST(Asp, WithoutItsServerARunEndsAndSaysWhoIsLost) {
   }
 }
 
-TEST(Asp, SavingAfterEveryEventChangesNothing) {
-  EXPECT_EQ(changed_by_saving(asp_job(3)), "");
-  EXPECT_EQ(changed_by_saving(asp_job(3, {{"compensation", {std::string("adaptive")}}})), "");
-}
-
 TEST(Asp, CompensationTakesNoErrorFeedback) {
   EXPECT_EQ(entry_with(Asp::entry(), {"sync", "", 0, {}}).traits.no_feedback, "");
   const Settings with{"sync", "", 0, {{"compensation", {std::string("constant")}}}};

@@ -1,33 +1,18 @@
 #pragma once
 // RoundsWithDeadline is a Synchronous of local steps whose rounds do not wait for slow workers. A
-// worker whose steps are not done at the deadline of the round takes part in its exchange without
-// giving anything, and in those of the rounds that follow, while its learner goes on. The means of
-// these rounds move a copy of the model. When the steps are done, the parameters become that copy,
-// and the update of the steps is given in the next round, once ("fold"), or discarded ("drop").
-//
-// The deadline is the worker's own timer: nobody is asked, and nobody decides for another. All know
-// from the outcome of the exchange who gave something.
+// worker whose steps are not done at the deadline takes part in the exchange without a
+// contribution, also in the rounds that follow, until its steps are done. The means of these rounds
+// move a copy of the model. Then the parameters become that copy, and the update of the steps is
+// given in the next round, once ("fold"), or discarded ("drop"). The deadline is the worker's own
+// timer; the outcome of the exchange tells all who contributed.
+#include <algorithm>
+
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/local_update.h"
+#include "longhaul/sync/step_norm.h"
 #include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
-
-// The settings late and min_clients.
-template <class Visit, class Late, class Count>
-void visit_late(Visit&& visit, Late& late, Count& min_clients) {
-  visit(
-      Field{.name = "late",
-            .doc = "an update that misses the deadline of its round: fold: it is given in a later "
-                   "round, once; drop: it is discarded",
-            .choices = {"fold", "drop"}},
-      late);
-  visit(Field{.name = "min_clients",
-              .doc =
-                  "workers that must have given something to a mean, else it is not used, and what "
-                  "they gave is given again in the next round",
-              .min = 1},
-        min_clients);
-}
 
 // SyncEntry::adapt of strategies whose Config::depends_on_time(): which steps or updates a mean
 // has.
@@ -37,74 +22,223 @@ void adapt_by_time(const Settings& settings, SyncTraits& traits) {
   if (read_settings(settings, config) && config.depends_on_time()) traits.bits = Bits::schedule;
 }
 
-// An Error if no round can have so many, `share` being that of the workers that compute in one.
-Status check_min_clients(std::uint32_t min_clients, const Place&, double share = 1);
-
 class RoundsWithDeadline : public Synchronous {
  public:
-  void on_timer(TimerId, Turn&) override;
-  void state(Archive&) override;
+  void on_timer(TimerId id, Turn& turn) override {
+    if (id != kDeadline || !deadline_ || turn.now() < *deadline_) return;
+    deadline_.reset();
+    if (are_steps_running_ && working()) on_deadline(turn);
+    on_progress(turn);
+  }
+
+  void state(Archive& ar) override {
+    Synchronous::state(ar);
+    ar(local_, are_steps_running_, is_closing_, was_refused_, deadline_, allowed_, buffers_, base_);
+    ar(copy_, missed_, kept_, given_);
+  }
 
  protected:
-  struct Lateness {
-    bool drops = false;
-    std::uint32_t min_clients = 1;
-  };
-  RoundsWithDeadline(const SyncEntry&, SyncParts, std::uint32_t min_sites, Lateness,
-                     std::unique_ptr<Machine> service = nullptr);
+  // `config` has min_sites, late and min_clients.
+  template <class Config>
+  RoundsWithDeadline(const SyncEntry& entry, const Config& config, SyncParts parts,
+                     std::unique_ptr<Machine> service = nullptr)
+      : Synchronous(entry, std::move(parts), config.min_sites, std::move(service)),
+        drops_late_(config.late == "drop"),
+        min_clients_(config.min_clients) {}
+
+  // How updates of unequal numbers of steps become one mean, and the weight of each.
+  virtual StepNorm norm() const = 0;
+  virtual double weight(const Computed& steps) const { return norm().weight(steps); }
+  std::size_t scalars() const override { return norm().scalars(); }
 
   // --- what a strategy calls --------------------------------------------------------------------
-  // At the beginning of a round: is it one without new steps? Those of an earlier round still run,
-  // or their update is given now.
-  bool continues_late(Turn&);
-  // The steps of this round begin. Nothing: they have no deadline.
-  void begin_steps(std::optional<Time> allowed, Turn&);
+  // At the beginning of a round: has it no new steps, as those of an earlier round still run, or
+  // their update is given now?
+  bool continues_late(Turn& turn) {
+    if (kept_ && drops_late_ && kept_->missed > 0) {
+      discard(*kept_, turn);
+      kept_.reset();
+    }
+    if (kept_) {
+      give(std::exchange(kept_, std::nullopt).value(), turn);
+      return true;
+    }
+    if (!is_behind()) return false;
+    // After a mean of too few the round waits for late workers, until the deadline.
+    if (was_refused_)
+      extend_deadline(turn);
+    else
+      stand_by(turn);
+    return true;
+  }
+
+  // The steps of this round begin. `allowed`: until their deadline, if they have one.
+  void begin_steps(std::optional<Time> allowed, Turn& turn) {
+    are_steps_running_ = true;
+    missed_ = 0;
+    if (allowed || quorum() > 1) {
+      const auto rest = buffers(turn);
+      buffers_.assign(rest.begin(), rest.end());
+    }
+    if (!allowed) return;
+    allowed_ = *allowed;
+    extend_deadline(turn);
+  }
+
   bool are_steps_running() const { return are_steps_running_; }
-  // Steps that a later round overtook are running.
+  // Are steps running that a later round overtook?
   bool is_behind() const { return copy_.has_value(); }
-  // They are done. `update`: of update_of_steps(), or made of it. It is given in this round, or
-  // kept for the next one.
-  std::vector<float> update_of_steps(Turn&) const;
+  // The steps are done: u = x - X, with the X at their beginning, is given in this round, or kept
+  // for the next one.
+  void end_steps(const Computed& steps, Turn& turn) {
+    are_steps_running_ = false;
+    if (deadline_) turn.cancel_timer(*this, kDeadline);
+    deadline_.reset();
+    const auto x = parameters(turn);
+    const auto rest = buffers(turn);
+    Update update{.values = is_behind() ? difference_of(x, base_) : local_.update(turn),
+                  .buffers = {rest.begin(), rest.end()},
+                  .weight = weight(steps),
+                  .loss = steps.loss,
+                  .samples = steps.samples,
+                  .steps = steps.steps};
+    update.scalars = norm().divide(update.values, steps);
+    if (!is_behind()) return give(std::move(update), turn);
+    install(turn);
+    update.missed = missed_;
+    kept_ = std::move(update);
+    // The round waits for it.
+    if (working() && !continues_late(turn)) stand_by(turn);
+  }
+
+  // In on_computed: is the run over, so that no mean has these steps?
+  bool ends_for_close(std::uint32_t steps, Turn& turn) {
+    if (!is_closing_) return false;
+    is_closing_ = are_steps_running_ = false;
+    install(turn);
+    if (steps > 0) turn.record("late_dropped", round(), double(steps));
+    return true;
+  }
+
+  // X <- X + outer(ubar)
+  void use_mean(std::span<float> ubar, Turn& turn) override {
+    norm().multiply(ubar, mean_scalars());
+    local_.apply(ubar, outer(), model(turn).first(parameter_count(turn.place())));
+    given_.reset();
+    was_refused_ = false;
+    if (is_behind()) ++missed_;
+    if (kept_) ++kept_->missed;
+    end_round(turn);
+  }
+
+  // Nothing is given to this round. The parameters are the learner's until the steps end.
+  void miss_deadline(Turn& turn) {
+    if (!is_behind()) {
+      const auto x = local_.anchor();
+      base_.assign(x.begin(), x.end());
+      copy_.emplace(x.begin(), x.end());
+      copy_->insert(copy_->end(), buffers_.begin(), buffers_.end());
+    }
+    stand_by(turn);
+  }
+
+  void set_deadline(Time after, Turn& turn) {
+    deadline_ = turn.now() + after;
+    turn.set_timer(*this, kDeadline, *deadline_);
+  }
+
+  void extend_deadline(Turn& turn) { set_deadline(allowed_, turn); }
+
+  void begin_run(Turn& turn) override { local_.anchor(turn); }
+
+  // Steps and updates are the sender's. At the end of a round it has no deadline, has given nothing
+  // and does not close; a state that says otherwise must not bring this node down later.
+  void on_returned(Turn&) override {
+    are_steps_running_ = is_closing_ = false;
+    deadline_.reset();
+    copy_.reset();
+    base_ = {};
+    kept_.reset();
+    given_.reset();
+  }
+
+  // No model changes, so the contribution is as good in the next round.
+  void use_nothing(Turn& turn) override {
+    was_refused_ = true;
+    if (given_) kept_ = std::exchange(given_, std::nullopt);
+    if (kept_ && kept_->missed == 0 && !is_behind()) {
+      // Its steps began with X; the parameters may still be those at their end.
+      std::ranges::copy(local_.anchor(), turn.params().begin());
+      std::ranges::copy(buffers_, buffers(turn).begin());
+    }
+    end_round(turn);
+  }
+
+  // Behind its round a worker computes while it takes part.
+  void waited(Wait what, Time took, Turn& turn) override {
+    if (!is_behind()) Synchronous::waited(what, took, turn);
+  }
+
+  // An update that no later round takes is discarded.
+  bool close(Turn& turn) override {
+    if (kept_) discard(*kept_, turn);
+    kept_.reset();
+    if (!is_behind()) return true;
+    is_closing_ = true;
+    turn.stop_computing();
+    return false;
+  }
+
+  std::size_t quorum() const override { return min_clients_; }
+  std::span<float> model(Turn& turn) override {
+    return copy_ ? std::span<float>(*copy_) : turn.params();
+  }
+
+  bool has_model(const Turn& turn) const override {
+    return is_behind() || Synchronous::has_model(turn);
+  }
+
+  bool fits(std::size_t parameters) const override {
+    return Synchronous::fits(parameters) && local_.fits(parameters);
+  }
+  static constexpr TimerId kDeadline{2};
+  // The deadline has passed while the steps of the round are running.
+  virtual void on_deadline(Turn& turn) { miss_deadline(turn); }
+
+ private:
   struct Update {
-    std::vector<float> values, buffers, scalars;
+    std::vector<float> values = {}, buffers = {}, scalars = {};
     double weight = 1, loss = 0;
     std::uint64_t samples = 0;
     std::uint32_t steps = 0;
     Round missed = 0;  // means used since its steps began
     void state(Archive& ar) { ar(values, buffers, scalars, weight, loss, samples, steps, missed); }
   };
-  void end_steps(Update, Turn&);
-  // In on_computed: the run is over, and these steps are in no mean.
-  bool ends_for_close(std::uint32_t steps, Turn&);
-  // X <- X + outer(ubar), in use_mean(), which ends with it.
-  void apply(std::span<float> ubar, Turn&);
-  // What the deadline does where a strategy has another answer first: nothing given, at once.
-  void miss_deadline(Turn&);
-  void set_deadline(Time after, Turn&);
-  void extend_deadline(Turn& turn) { set_deadline(allowed_, turn); }
-  const LocalUpdate& local() const { return local_; }
-
-  void begin_run(Turn&) override;
-  void on_returned(Turn&) override;
-  void use_nothing(Turn&) override;
-  void waited(Wait, Time took, Turn&) override;
-  bool close(Turn&) override;
-  std::size_t quorum() const override { return lateness_.min_clients; }
-  std::span<float> model(Turn&) override;
-  bool has_model(const Turn&) const override;
-  bool fits(std::size_t parameters) const override {
-    return Synchronous::fits(parameters) && local_.fits(parameters);
+  void give(Update update, Turn& turn) {
+    if (update.missed > 0) turn.record("late", round(), double(update.missed));
+    contribute({.values = update.values,
+                .buffers = update.buffers,
+                .weight = update.weight,
+                .loss = update.loss,
+                .samples = update.samples,
+                .scalars = update.scalars},
+               turn);
+    if (quorum() > 1) given_ = std::move(update);
   }
-  static constexpr TimerId kDeadline{2};
-  // It has come, in a round whose steps are running and that nothing is given to.
-  virtual void on_deadline(Turn& turn) { miss_deadline(turn); }
 
- private:
-  void give(Update, Turn&);
-  void install(Turn&);
-  void discard(const Update&, Turn&);
+  void install(Turn& turn) {
+    LH_CHECK(copy_->size() == turn.params().size());
+    std::ranges::copy(*copy_, turn.params().begin());
+    copy_.reset();
+    base_ = {};
+  }
 
-  const Lateness lateness_;
+  void discard(const Update& update, Turn& turn) {
+    turn.record("late_dropped", round(), double(update.steps));
+  }
+
+  const bool drops_late_;
+  const std::uint32_t min_clients_;
   LocalUpdate local_;  // X
   bool are_steps_running_ = false;
   bool is_closing_ = false;

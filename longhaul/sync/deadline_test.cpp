@@ -1,40 +1,28 @@
 // Workers with deadlines, event by event, over an overlay whose means come when the test says so.
 // Each test runs as it is, and with the worker saved and loaded after every event. Whole jobs:
 // tests/deadline_test.cpp.
-#include "longhaul/sync/deadline.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
-#include "longhaul/outer/none.h"
-#include "longhaul/sync/esync.h"
-#include "longhaul/sync/fedavg.h"
-#include "longhaul/sync/nbsync.h"
+#include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/testing/hand_made.h"
-#include "longhaul/sync/testing/one_node.h"
+#include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::Floats;
-using testing::HandMadeOverlay;
-using testing::OneNode;
-using testing::Quadratic;
+using testing::set_count;
+using testing::set_name;
 using namespace std::chrono_literals;
 using namespace std::string_literals;
 using SettingList = std::vector<Setting>;
 using Figures = std::vector<std::pair<Round, double>>;
 
-Setting set_count(std::string key, std::int64_t value) { return {std::move(key), {value}}; }
-Setting set_real(std::string key, double value) { return {std::move(key), {value}}; }
-Setting set_name(std::string key, std::string value) {
-  return {std::move(key), {std::move(value)}};
-}
-
 struct LateWorkerConfig {
-  SyncEntry entry;
+  std::string_view sync;
   SettingList settings;
   bool reloads = false;  // after every event
   Rank self = 1;         // of three
@@ -43,40 +31,39 @@ struct LateWorkerConfig {
 };
 
 // Two parameters, of which each step halves 8, and a buffer that counts the steps.
-class LateWorker {
+class LateWorker : testing::HandMadeNode {
  public:
-  explicit LateWorker(LateWorkerConfig config)
-      : config_(std::move(config)),
-        node_(3,
-              {.target = 0,
-               .slope = 0,
-               .start = config_.returns ? 99.f : 8.f,
-               .rate = 0.5f,
-               .buffers = 1},
-              members()) {
-    node_.place.self = config_.self;
-    build();
-    event([&] { feed_all([](Machine& m, Turn& t) { m.on_start(t); }); });
+  explicit LateWorker(const LateWorkerConfig& config)
+      : HandMadeNode(3,
+                     {.target = 0,
+                      .slope = 0,
+                      .start = config.returns ? 99.f : 8.f,
+                      .rate = 0.5f,
+                      .buffers = 1},
+                     three(config.self, config.returns), config.self, config.stop,
+                     testing::maker(config.sync, config.settings)),
+        reloads_(config.reloads) {
+    event([&] { start(); });
   }
 
   // --- what happens to it
   void step(Time took = 1s) {
     ASSERT_TRUE(computes());
     event([&] {
-      node_.context.now += took;
-      node_.context.busy = false;
-      node_.context.working = --steps_left_ > 0;
-      StepResult result = *node_.learner.step(work_);
+      context.now += took;
+      context.busy = false;
+      context.working = --steps_left_ > 0;
+      StepResult result = *learner.step(work_);
       result.elapsed = took;
       computed_.add(result);
-      strategy_->on_step(result, node_.turn);
-      stops_ |= std::exchange(node_.context.stop_computing, false);
+      strategy->on_step(result, turn);
+      stops_ |= std::exchange(context.stop_computing, false);
       if (steps_left_ == 0 || stops_) {
         steps_left_ = 0;
-        node_.context.working = false;
-        strategy_->on_computed(std::exchange(computed_, {}), node_.turn);
+        context.working = false;
+        strategy->on_computed(std::exchange(computed_, {}), turn);
       }
-      strategy_->on_progress(node_.turn);
+      progress();
     });
   }
   // The first of its timers.
@@ -87,42 +74,38 @@ class LateWorker {
     const auto due = *first;
     timers_.erase(first);
     event([&] {
-      node_.context.now = std::max(node_.context.now, due.second);
-      strategy_->feed_timer(due.first.first, due.first.second, node_.turn);
+      context.now = std::max(context.now, due.second);
+      strategy->feed_timer(due.first.first, due.first.second, turn);
     });
   }
   // The mean of the round that runs, of these workers.
   void mean(float value, float buffer, std::vector<Rank> counted) {
-    const Round round = strategy_->rounds_done();
-    ASSERT_TRUE(overlay_->begun.contains({round, 0, 0})) << round;
+    const Round round = strategy->rounds_done();
+    ASSERT_TRUE(overlay->begun.contains({round, 0, 0})) << round;
     event([&] {
-      overlay_->outcomes[{round, 0, 0}] = {{value, value}, 1, counted, node_.view.epoch};
-      overlay_->outcomes[{round, 0, 1}] = {{buffer}, 1, counted, node_.view.epoch};
-      strategy_->on_progress(node_.turn);
+      overlay->outcomes[{round, 0, 0}] = {{value, value}, 1, counted, view.epoch};
+      overlay->outcomes[{round, 0, 1}] = {{buffer}, 1, counted, view.epoch};
+      progress();
     });
   }
-  void see(View view) {
-    event([&] {
-      const View before = std::exchange(node_.view, std::move(view));
-      feed_all([&](Machine& m, Turn& t) { m.on_view(before, t); });
-    });
+  void see(View next) {
+    event([&] { HandMadeNode::see(std::move(next)); });
   }
   void others_at(Round round) {
     event([&] {
-      overlay_->next = {{0, round}, {1, round}};
-      strategy_->on_progress(node_.turn);
+      overlay->next = {{0, round}, {1, round}};
+      progress();
     });
   }
   void score(Round round) {
-    event([&] { feed_all([&](Machine& m, Turn& t) { m.on_scored(round, {}, t); }); });
+    event([&] { HandMadeNode::score(round); });
   }
   void deliver(Rank from, const Message& message) {
-    event(
-        [&] { EXPECT_TRUE(strategy_->feed_message(from, message, message.machine, node_.turn)); });
+    event([&] { EXPECT_TRUE(hear(from, message)); });
   }
   // Of esync's state server, to the last question.
   void grant(std::uint32_t more) {
-    const auto sent = node_.done<Send>();
+    const auto sent = done<Send>();
     const auto asked = std::find_if(sent.rbegin(), sent.rend(), [](const Send& send) {
       return send.message.kind == esync::States::Query::kKind;
     });
@@ -137,85 +120,51 @@ class LateWorker {
 
   // --- what it does
   bool computes() const { return steps_left_ > 0; }
-  Floats x() { return node_.all(); }
-  bool takes_part(Round round) const { return overlay_->begun.contains({round, 0, 0}); }
+  Floats x() { return all(); }
+  bool takes_part(Round round) const { return overlay->begun.contains({round, 0, 0}); }
   // To the mean of the round: the same value for both parameters; none: it takes part without.
   std::optional<float> gave(Round round) const {
-    const auto& begun = overlay_->begun.at({round, 0, 0});
+    const auto& begun = overlay->begun.at({round, 0, 0});
     if (!begun.contributes) return std::nullopt;
     EXPECT_EQ(begun.values, Floats(2, begun.values.front()));
     return begun.values.front();
   }
-  float buffer_given(Round round) const { return overlay_->begun.at({round, 0, 1}).values.at(0); }
+  float buffer_given(Round round) const { return overlay->begun.at({round, 0, 1}).values.at(0); }
   bool stands_by(Round round) const { return takes_part(round) && !gave(round); }
-  Figures recorded(std::string_view name) const {
-    Figures figures;
-    for (const Record& record : node_.done<Record>())
-      if (record.name == name) figures.emplace_back(record.round, record.value);
-    return figures;
-  }
-  std::vector<Send> sends() const { return node_.done<Send>(); }
+  using HandMadeNode::recorded;
+  std::vector<Send> sends() const { return done<Send>(); }
   bool has_timer() const { return !timers_.empty(); }
-  Time now() const { return node_.context.now; }
-  bool has_finished() const { return !node_.done<Finish>().empty(); }
-  Round rounds_done() const { return strategy_->rounds_done(); }
+  Time now() const { return context.now; }
+  bool has_finished() const { return !done<Finish>().empty(); }
+  Round rounds_done() const { return strategy->rounds_done(); }
 
  private:
-  Members members() const {
+  static Members three(Rank self, bool returns) {
     Members members{{"a"}, {"b"}, {"c"}};
-    members[config_.self].incarnation = config_.returns ? 1 : 0;
+    members[self].incarnation = returns ? 1 : 0;
     return members;
-  }
-  void build() {
-    auto made = std::make_unique<HandMadeOverlay>();
-    if (overlay_) {
-      std::swap(made->begun, overlay_->begun);
-      std::swap(made->outcomes, overlay_->outcomes);
-      std::swap(made->next, overlay_->next);
-    }
-    overlay_ = made.get();
-    SyncParts parts{std::move(made), std::make_unique<outer::None>(outer::NoneConfig{}),
-                    config_.stop};
-    auto strategy = config_.entry.make({"sync", "test.toml", 0, config_.settings}, std::move(parts),
-                                       node_.place);
-    LH_CHECK(strategy);
-    strategy_ = *std::move(strategy);
-  }
-  template <class Input>
-  void feed_all(Input&& input) {
-    strategy_->feed_all(input, node_.turn);
   }
   // As Node does, after the event.
   template <class Event>
   void event(Event&& happens) {
     happens();
-    stops_ |= std::exchange(node_.context.stop_computing, false);
-    if (!node_.context.wanted.empty()) {
-      std::tie(work_, steps_left_) = std::exchange(node_.context.wanted, {}).front();
+    stops_ |= std::exchange(context.stop_computing, false);
+    if (!context.wanted.empty()) {
+      std::tie(work_, steps_left_) = std::exchange(context.wanted, {}).front();
       stops_ = false;
     }
-    node_.context.busy = node_.context.working = steps_left_ > 0;
-    for (; heard_ < node_.context.actions.size(); ++heard_) {
-      const Action& action = node_.context.actions[heard_];
+    context.busy = context.working = steps_left_ > 0;
+    for (; heard_ < context.actions.size(); ++heard_) {
+      const Action& action = context.actions[heard_];
       if (const auto* set = std::get_if<SetTimer>(&action))
         timers_[{set->machine, set->id}] = set->at;
       if (const auto* off = std::get_if<CancelTimer>(&action))
         timers_.erase({off->machine, off->id});
     }
-    if (!config_.reloads) return;
-    Archive out;
-    strategy_->archive(out);
-    const Buffer bytes = out.take();
-    build();
-    Archive in(bytes);
-    strategy_->archive(in);
-    EXPECT_TRUE(in.finish());
+    if (reloads_) save_and_load();
   }
 
-  const LateWorkerConfig config_;
-  OneNode node_;
-  HandMadeOverlay* overlay_ = nullptr;
-  std::unique_ptr<Strategy> strategy_;
+  const bool reloads_;
   std::map<std::pair<Path, TimerId>, Time> timers_;
   std::size_t heard_ = 0;  // actions
   Work work_;
@@ -225,24 +174,24 @@ class LateWorker {
 };
 
 struct DeadlineWorker : ::testing::TestWithParam<bool> {
+  static LateWorkerConfig of(std::string_view sync, SettingList settings, SettingList more) {
+    settings.insert(settings.end(), more.begin(), more.end());
+    return {.sync = sync, .settings = settings, .reloads = GetParam()};
+  }
   // Two steps a round, which may take 5 s.
-  LateWorkerConfig fedavg(SettingList more = {}) const {
-    SettingList settings{set_count("steps", 2),
-                         set_real("round_timeout_s", 5),
-                         set_name("weights", "equal"),
-                         {"reset_optimizer", {false}}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return {.entry = FedAvg::entry(), .settings = settings, .reloads = GetParam()};
+  static LateWorkerConfig fedavg(SettingList more = {}) {
+    return of("fedavg",
+              {set_count("steps", 2),
+               {"round_timeout_s", {5.}},
+               set_name("weights", "equal"),
+               {"reset_optimizer", {false}}},
+              std::move(more));
   }
-  LateWorkerConfig esync(SettingList more = {}) const {
-    SettingList settings{set_real("round_deadline", 2), set_real("state_timeout_s", 1000)};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return {.entry = ESync::entry(), .settings = settings, .reloads = GetParam()};
+  static LateWorkerConfig esync(SettingList more = {}) {
+    return of("esync", {{"round_deadline", {2.}}, {"state_timeout_s", {1000.}}}, std::move(more));
   }
-  LateWorkerConfig nbsync(SettingList more = {}) const {
-    SettingList settings{set_real("window_deadline", 3)};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return {.entry = NBSync::entry(), .settings = settings, .reloads = GetParam()};
+  static LateWorkerConfig nbsync(SettingList more = {}) {
+    return of("nbsync", {{"window_deadline", {3.}}}, std::move(more));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Sync, DeadlineWorker, ::testing::Bool(), [](const auto& info) {
@@ -382,7 +331,7 @@ TEST_P(DeadlineWorker, FedAvgDiscardsAtTheEndWhatIsInNoMean) {
   EXPECT_EQ(done.x(), (Floats{9, 9, 5}));
   // It ends at the next boundary, also before its first step: with epochs one is counted on a copy.
   for (const bool counts : {false, true}) {
-    LateWorker computing(run_of_one(counts ? SettingList{set_real("epochs", 2)} : SettingList{}));
+    LateWorker computing(run_of_one(counts ? SettingList{{"epochs", {2.}}} : SettingList{}));
     computing.timer();
     computing.mean(1, 5, kOthersGave);
     EXPECT_FALSE(computing.has_finished());

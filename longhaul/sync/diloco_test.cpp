@@ -1,5 +1,3 @@
-#include "longhaul/sync/diloco.h"
-
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/test_job.h"
@@ -14,26 +12,9 @@ using namespace std::string_literals;
 
 std::vector<Setting> preset(std::string_view table) {
   std::vector<Setting> settings;
-  for (const Preset& p : DiLoCo::entry().presets)
+  for (const Preset& p : testing::strategy_named("diloco").presets)
     if (p.table == table) settings.push_back({std::string(p.key), p.value, "", 0});
   return settings;
-}
-
-TEST(DiLoCo, R3_23_OneStepOfSgdWithoutMomentumEqualsBsp) {
-  const auto equal = learners(3, {.start = 1, .rate = 0.1f, .samples = 4, .buffers = 2});
-  TestJob diloco({.sync = "diloco",
-                  .settings = {{"steps", {std::int64_t{1}}}},
-                  .outer = {{"kind", {"nesterov"s}}, {"rate", {1.0}}, {"momentum", {0.0}}},
-                  .learners = equal,
-                  .stop = {.max_rounds = 12}});
-  TestJob bsp({.learners = equal, .stop = {.max_rounds = 12}});
-  diloco.run();
-  bsp.run();
-  for (Rank rank = 0; rank < 3; ++rank) {
-    ASSERT_EQ(diloco.finished[rank], 1);
-    for (std::size_t i = 0; i < 8; ++i)
-      EXPECT_NEAR(diloco.params(rank)[i], bsp.params(rank)[i], 1e-6 * bsp.params(rank)[i]);
-  }
 }
 
 // Targets so far away that every update is 1 in each element.
@@ -68,25 +49,55 @@ TEST(DiLoCo, TheInnerOptimiserKeepsItsState) {
   job.run();
   Quadratic plain(8, learner);
   for (int i = 0; i < 9; ++i) ASSERT_TRUE(plain.step(LocalStep{}));
-  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(job.params(0)[i], plain.params()[i], 1e-6);
+  testing::expect_near(job.params(0), plain.params(), 1e-6);
 }
 
-TEST(DiLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
-  const TestJob::Config config{.sync = "diloco",
-                               .settings = {{"steps", {std::int64_t{3}}}},
-                               .outer = preset("outer"),
-                               .learners = learners(3, {.momentum = 0.5f, .buffers = 2}),
-                               .stop = {.max_rounds = 4}};
-  EXPECT_EQ(testing::changed_by_saving(config), "");
+const Setting kThreeSteps{"steps", {std::int64_t{3}}};
+
+std::vector<Setting> codec_of(const std::string& kind, double ratio) {
+  return {
+      {"kind", {kind}}, {"ratio", {ratio}}, {"error_feedback", {true}}, {"feedback_decay", {0.95}}};
 }
 
-TEST(DiLoCo, AnUpdateThatIsNotFiniteEndsTheRun) {
-  auto all = learners(2, {});
-  all[0].rate = 1e30f;
-  TestJob job({.sync = "diloco", .learners = all});
+// all values of a chunk, unquantised, are DiLoCo with outer rate 1 and momentum 0.
+TEST(SparseLoCo, R3_29_OfAllValuesEqualsDiLoCoWithoutOuterMomentum) {
+  const auto workers = learners(3, {.start = 1, .rate = 0.1f, .momentum = 0.5f, .buffers = 2});
+  TestJob sparse({.sync = "sparse_loco",
+                  .settings = {kThreeSteps},
+                  .codec = codec_of("top_k", 1),
+                  .learners = workers,
+                  .stop = {.max_rounds = 6}});
+  TestJob diloco({.sync = "diloco",
+                  .settings = {kThreeSteps},
+                  .outer = {{"kind", {"nesterov"s}}, {"rate", {1.0}}, {"momentum", {0.0}}},
+                  .learners = workers,
+                  .stop = {.max_rounds = 6}});
+  sparse.run();
+  diloco.run();
+  for (Rank rank = 0; rank < 3; ++rank) {
+    ASSERT_EQ(sparse.finished[rank], 1);
+    for (std::size_t i = 0; i < 8; ++i)
+      EXPECT_EQ(sparse.params(rank)[i], diloco.params(rank)[i]) << rank << " " << i;
+  }
+}
+
+// A quarter of the values a round, in four levels: all hold the same bits, near what all want.
+TEST(SparseLoCo, OfAFewValuesAllHoldTheSameBitsNearTheMeanOfTheTargets) {
+  TestJob job({.sync = "sparse_loco",
+               .settings = {kThreeSteps},
+               .codec = codec_of("q_top_k", 0.25),
+               .learners = learners(3, {.start = 1, .rate = 0.1f}),
+               .stop = {.max_rounds = 60}});
+  TestJob dense({.sync = "sparse_loco",
+                 .settings = {kThreeSteps},
+                 .learners = learners(3, {.start = 1, .rate = 0.1f}),
+                 .stop = {.max_rounds = 60}});
   job.run();
-  EXPECT_NE(job.failures[0].find("diloco, round 0, site site0 (rank 0)"), std::string::npos)
-      << job.failures[0];
+  dense.run();
+  for (std::size_t i = 0; i < 8; ++i) {
+    for (Rank rank = 1; rank < 3; ++rank) EXPECT_EQ(job.params(rank)[i], job.params(0)[i]);
+    EXPECT_NEAR(job.params(0)[i], dense.params(0)[i], 0.3) << i;
+  }
 }
 
 }  // namespace

@@ -1,15 +1,15 @@
-#include "longhaul/sync/dpsgd.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/sync/gossip/neighbours.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
+using testing::expect_near;
 using testing::Quadratic;
 using testing::TestJob;
 
@@ -28,12 +28,6 @@ TestJob::Config dpsgd_job(std::uint32_t n, std::vector<Setting> settings, Round 
           .settings = std::move(settings),
           .learners = testing::learners(n, {.rate = 0.1f, .momentum = 0.5f, .buffers = 2}),
           .stop = {.max_rounds = rounds, .report_every = 3}};
-}
-
-void expect_near(const std::vector<float>& a, const std::vector<float>& b, double share) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i)
-    EXPECT_NEAR(a[i], b[i], share * std::abs(double(b[i])) + share) << i;
 }
 
 // Every model after a round is the mean of all that a step was added to, which is what bsp has.
@@ -59,8 +53,7 @@ TEST(Dpsgd, AdaptThenCombineOnACompleteGraphIsBsp) {
   ASSERT_EQ(of_bsp.size(), 20u);
   for (std::size_t round = 0; round < seen.size(); ++round) {
     SCOPED_TRACE(round);
-    expect_near({seen[round].begin(), seen[round].end() - 2},
-                {of_bsp[round].begin(), of_bsp[round].end() - 2}, 1e-6);
+    expect_near(std::span(seen[round]).first(6), std::span(of_bsp[round]).first(6), 1e-6);
   }
   expect_near(job.params(3), bsp.params(3), 1e-6);
 }
@@ -215,12 +208,6 @@ TEST(Dpsgd, DifferencesThroughACoarseCodecReachConsensus) {
   EXPECT_LT(mean, 90);
 }
 
-TEST(Dpsgd, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
-  for (const char* order : {"published", "adapt_then_combine"})
-    for (const char* send : {"model", "difference"})
-      EXPECT_EQ(testing::changed_by_saving(dpsgd_job(3, mixing("ring", order, send, 2), 3)), "");
-}
-
 // Samples are mixed as models are: the reporter knows how many all have used.
 TEST(Dpsgd, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   TestJob::Config config = dpsgd_job(4, mixing("ring"), 1000);
@@ -239,38 +226,6 @@ TEST(Dpsgd, AModelThatIsNotFiniteEndsTheRunWithAReason) {
   job.run();
   ASSERT_FALSE(job.failures.empty());
   EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
-}
-
-// Of the moments of a loss.
-constexpr int kEvery = longhaul::testing::kGate ? 700 : longhaul::testing::kStride > 1 ? 97 : 5;
-
-// Nodes enter the new view in different rounds, whichever moment it is.
-TEST(Dpsgd, TheOthersGoOnWithoutALostNeighbour) {
-  int number = 0;
-  for (const char* graph : {"ring", "exponential", "best_rate"}) {
-    for (const char* send : {"model", "difference"}) {
-      TestJob::Config config = dpsgd_job(7, mixing(graph, "published", send), 12);
-      config.takes = [](Rank rank) { return int(rank * 5 % 7) * 3; };
-      // In the gate each begins at another moment.
-      for (int at = longhaul::testing::kGate ? 113 * number++ : 0; at < 700; at += kEvery) {
-        SCOPED_TRACE(std::string(graph) + " " + send + " " + std::to_string(at));
-        TestJob job(config);
-        int events = 0;
-        job.after_event = [&] {
-          if (++events == at) job.crash(3);
-          if (events == at + 40) job.crash(5);
-        };
-        job.run();
-        EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-        EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-        for (const Rank rank : {0u, 1u, 2u, 4u, 6u}) {
-          ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
-          EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
-          EXPECT_EQ(job.params(rank), job.params(0));
-        }
-      }
-    }
-  }
 }
 
 }  // namespace

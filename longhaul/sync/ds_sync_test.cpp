@@ -105,31 +105,6 @@ TEST(DsSync, Inv8_OneGroupOfAllIsBspWithMomentumToo) {
   }
 }
 
-TEST(DsSync, AllSchedulesEndWithOneModelNearTheOptimum) {
-  constexpr Round kRounds = longhaul::testing::kGate ? 15 : 30;
-  for (const char* schedule : kShuffles) {
-    for (const std::uint32_t n : {1u, 2u, 3u, 5u, 9u}) {
-      if (longhaul::testing::kGate && (n == 2 || n == 9)) continue;
-      SCOPED_TRACE(std::string(schedule) + " of " + std::to_string(n));
-      TestJob job(shuffled_job(n, shuffling(schedule, 0, 2), kRounds));
-      job.run();
-      EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-      ASSERT_EQ(job.finished.size(), n);
-      double mean = 0;
-      for (Rank rank = 0; rank < n; ++rank) mean += double(rank * rank) / n;
-      for (Rank rank = 0; rank < n; ++rank) {
-        EXPECT_EQ(job.params(rank), job.params(0));
-        EXPECT_EQ(job.node(rank).strategy().rounds_done(), kRounds);
-        EXPECT_EQ(job.steps[rank], 2 * kRounds);
-      }
-      EXPECT_NEAR(job.params(0)[0], mean, 0.01 * n * n);
-      // Buffers grow by 1 + k^2 in each step of rank k; their mean is kept.
-      EXPECT_NEAR(job.params(0)[7], 2 * double(kRounds) * (1 + mean), 1e-2);
-    }
-  }
-}
-
 // The velocity of a quadratic learner, by one more step's work.
 std::vector<float> optimizer_state_of(TestJob& job, Rank rank) {
   const auto answer = job.any_learner(rank).step(OptimizerState{});
@@ -181,15 +156,10 @@ TEST(DsSync, StateIsSavedWithTheRest) {
 TEST(DsSync, OnlyATopologyCanSense) {
   for (const char* schedule : {"topology", "grid"}) {
     TestJob job(shuffled_job(4, {{"schedule", {std::string(schedule)}}, {"sense", {true}}}, 3));
-    const Explanation said = job.node(0).strategy().explain();
     job.run();
     EXPECT_EQ(job.finished.size(), 4u);
     const bool senses = schedule == std::string("topology");
     EXPECT_EQ(job.records.contains({0, "slow_sites"}), senses);
-    EXPECT_EQ(std::ranges::count_if(
-                  said.lines,
-                  [](const std::string& line) { return line.starts_with("sense does nothing"); }),
-              senses ? 0 : 1);
   }
 }
 
@@ -219,23 +189,14 @@ TEST(DsSync, SwaAveragesTheLastRounds) {
   }
 }
 
-TEST(DsSync, RecordsTheGroupOfEachRoundAndExplainsThem) {
+TEST(DsSync, RecordsTheGroupOfEachRound) {
   TestJob job(shuffled_job(9, shuffling("grid", 3), 4));
-  const Explanation said = job.node(0).strategy().explain();
   job.run();
   const auto groups = job.records.at({4, "group"});
   ASSERT_EQ(groups.size(), 4u);
   EXPECT_EQ(groups[0].second, 1) << "the second row";
   EXPECT_EQ(groups[1].second, 1) << "the second column";
   EXPECT_EQ(job.records.at({4, "group_size"})[0].second, 3);
-  ASSERT_EQ(said.tables.size(), 1u);
-  const auto& rows = said.tables[0].rows;
-  ASSERT_EQ(rows.size(), 8u);
-  EXPECT_EQ(std::ranges::count(rows[0][1], '|'), 2);
-  EXPECT_EQ(rows[0][1], rows[2][1]);
-  EXPECT_NE(rows[0][1], rows[1][1]);
-  EXPECT_NE(said.lines[2].find("heard of every other after 2 rounds"), std::string::npos)
-      << said.lines[2];
 }
 
 TEST(DsSync, BuffersAreAveragedInEveryRoundOrAtTheEnd) {
@@ -284,11 +245,6 @@ TEST(DsSync, WithoutTheLowestRankTheNextOneGivesTheFinalModel) {
   }
 }
 
-TEST(DsSync, Inv10_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
-  for (const char* schedule : kShuffles)
-    EXPECT_EQ(testing::changed_by_saving(shuffled_job(4, shuffling(schedule, 2, 2), 2)), "");
-}
-
 // Samples are averaged as models are: the reporter knows how many all have used.
 TEST(DsSync, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   TestJob::Config config = shuffled_job(4, {}, 1000);
@@ -298,15 +254,6 @@ TEST(DsSync, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   // 4 in a round: 32 after round 7, which is reported; it takes effect a round later.
   for (Rank rank = 0; rank < 4; ++rank)
     EXPECT_EQ(job.node(rank).strategy().rounds_done(), 9u) << rank;
-}
-
-TEST(DsSync, AModelThatIsNotFiniteEndsTheRunWithAReason) {
-  TestJob::Config config = shuffled_job(5, {}, 1000);
-  for (auto& learner : config.learners) learner.rate = 1e6f;
-  TestJob job(config);
-  job.run();
-  ASSERT_FALSE(job.failures.empty());
-  EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
 }
 
 Place place_of(std::uint32_t workers) {

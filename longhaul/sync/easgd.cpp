@@ -7,11 +7,7 @@ namespace longhaul::sync {
 
 namespace {
 
-bool is_in_rounds(const Settings& settings) {
-  const Setting* synchronous = settings.find("synchronous");
-  const bool* flag = synchronous ? std::get_if<bool>(&synchronous->value.data) : nullptr;
-  return flag && *flag;
-}
+bool is_in_rounds(const Settings& settings) { return config_of<EasgdConfig>(settings).synchronous; }
 
 }  // namespace
 

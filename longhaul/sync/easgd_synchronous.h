@@ -21,9 +21,7 @@ class SynchronousEasgd final : public Synchronous {
       : Synchronous(entry(), std::move(parts)), config_(config) {}
 
   void on_computed(const Computed& computed, Turn& turn) override {
-    std::vector<float> apart(centre_.size());
-    for (std::size_t i = 0; i < apart.size(); ++i) apart[i] = turn.params()[i] - centre_[i];
-    contribute(apart, 1, computed, turn);
+    contribute(difference_of(parameters(turn), centre_), 1, computed, turn);
   }
 
   void state(Archive& ar) override {

@@ -5,21 +5,11 @@
 #include <cmath>
 
 #include "longhaul/sync/testing/server_and_workers.h"
-#include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::ServerAndWorkers;
-using testing::TestJob;
-
-TestJob::Config easgd_job(std::uint32_t n, std::vector<Setting> codec = {}) {
-  return {.sync = "easgd",
-          .settings = {{"steps", {std::int64_t{2}}}},
-          .codec = std::move(codec),
-          .learners = testing::learners(n, {.rate = 0.05f, .momentum = 0.5f, .buffers = 1}),
-          .stop = {.max_rounds = 8}};
-}
 
 // Nobody trains; workers are where the test put them. Nothing is in flight after a pull and push.
 TEST(Easgd, R3_19_WhatWorkersAndCentreHoldTogetherIsConserved) {
@@ -53,21 +43,6 @@ TEST(Easgd, R3_21_APairComesTogetherByTwoAlpha) {
     apart *= 1 - 2 * 0.2;
     EXPECT_NEAR(double(job.params(0)[0]) - double(job.model()[0]), apart, 1e-6) << i;
   }
-}
-
-TEST(Easgd, AllEndWithTheCentre) {
-  for (const auto& codec : {std::vector<Setting>{}, {{"kind", {std::string("int8")}}}}) {
-    TestJob job(easgd_job(4, codec));
-    job.run();
-    ASSERT_EQ(job.finished.size(), 4u);
-    for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
-    EXPECT_TRUE(job.errors.empty());
-  }
-}
-
-TEST(Easgd, SavingAfterEveryEventChangesNothing) {
-  EXPECT_EQ(changed_by_saving(easgd_job(3)), "");
-  EXPECT_EQ(changed_by_saving(easgd_job(3, {{"kind", {std::string("int8")}}})), "");
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
 #pragma once
-// What the entry() of a strategy is completed with: how a node's strategy is made from the settings
-// of [sync], and how those are documented.
+// strategy_entry() completes the entry() of a strategy: how a node's strategy is made from the
+// settings of [sync], and how those are documented. min_sites and min_clients are checked here.
 //
 // A strategy is a class `Part` with `struct Config` (fields()), a constructor from (Config,
 // SyncParts) or (Config, SyncParts, Place), and if it needs them
-//   static Status check(const Config&, const Place&);            // what no range of a key says
+//   static Status check(const Config&, const Place&);            // beside the ranges of the keys
 //   static std::unique_ptr<Machine> service(const Config&);      // what nodes without a learner
 //                                                                // serve beside the overlay
 #include <concepts>
 
 #include "longhaul/core/registry.h"
+#include "longhaul/sync/quorum.h"
 #include "longhaul/sync/relay.h"
 
 namespace longhaul::sync {
@@ -22,6 +23,11 @@ Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncPa
   Config config;
   LH_TRY(read_settings(settings, config));
   if constexpr (requires { Part::check(config, place); }) LH_TRY(Part::check(config, place));
+  if constexpr (requires { config.fraction; })
+    LH_TRY(check_min_clients(config.min_clients, place, config.fraction));
+  else if constexpr (requires { config.min_clients; })
+    LH_TRY(check_min_clients(config.min_clients, place));
+  if constexpr (requires { config.min_sites; }) LH_TRY(check_min_sites(config.min_sites, place));
   if (place.me().is(Role::worker)) {
     if constexpr (std::constructible_from<Part, const Config&, SyncParts, const Place&>)
       return std::unique_ptr<Strategy>(std::make_unique<Part>(config, std::move(parts), place));
@@ -32,6 +38,13 @@ Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncPa
   if constexpr (requires { Part::service(config); }) service = Part::service(config);
   return std::unique_ptr<Strategy>(std::make_unique<Relay>(
       std::move(parts), Part::entry().traits.lets_return, std::move(service)));
+}
+
+// What `adapt` of an entry goes by. Of settings that are not in order, the defaults.
+template <class Config>
+Config config_of(const Settings& settings) {
+  Config config;
+  return read_settings(settings, config) ? config : Config{};
 }
 
 template <class Config>

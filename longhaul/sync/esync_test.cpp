@@ -1,12 +1,8 @@
-// Rounds of ESync on whole nodes without a clock. Its rule: esync_reach_test.cpp; with times:
+// Rounds of ESync on whole nodes without a clock. Its rule: esync_states_test.cpp; with times:
 // tests/esync_test.cpp.
-#include "longhaul/sync/esync.h"
-
 #include <gtest/gtest.h>
 
-#include "longhaul/outer/none.h"
 #include "longhaul/sync/testing/hand_made.h"
-#include "longhaul/sync/testing/one_node.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -36,8 +32,7 @@ TEST(ESync, Inv4_EqualSpeedsEqualBsp) {
     for (Rank rank = 0; rank < 3; ++rank) {
       ASSERT_EQ(esync.finished[rank], 1) << mode;
       for (const auto& [round, steps] : esync.records[{rank, "steps"}]) EXPECT_EQ(steps, 1);
-      for (std::size_t i = 0; i < 8; ++i)
-        EXPECT_NEAR(esync.params(rank)[i], bsp.params(rank)[i], 1e-5);
+      testing::expect_near(esync.params(rank), bsp.params(rank), 1e-5);
     }
   }
 }
@@ -56,51 +51,28 @@ TEST(ESync, UpdatesCountAlikeOrByWhatTheirSitesHold) {
   }
 }
 
-// With the state server gone, too: the next one is asked.
-TEST(ESync, ALostNodeIsNotWaitedFor) {
-  for (const Rank lost : {0u, 1u, 2u}) {
-    TestJob job(config_of("leases", learners(3, {})));
-    bool crashed = false;
-    job.after_event = [&] {
-      const Rank other = lost == 0 ? 1 : 0;
-      if (!crashed && job.node(other).strategy().rounds_done() == 3)
-        crashed = true, job.crash(lost);
-    };
-    job.run();
-    EXPECT_TRUE(crashed);
-    for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.finished[rank], rank == lost ? 0 : 1);
-    EXPECT_TRUE(job.failures.empty());
-  }
-}
-
 // Rank 1 of two, over an overlay whose means are there at once; the state server, rank 0, is
 // silent. Each step takes four seconds.
-struct Unanswered {
-  Unanswered() : node(2, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f}, {{"a"}, {"b"}}) {
-    node.place.self = 1;
-    SyncParts parts;
-    auto means = std::make_unique<testing::HandMadeOverlay>();
-    for (Round round = 0; round < 2; ++round) means->outcomes[{round, 0, 0}] = {{0, 0}, 1, {0}, {}};
-    parts.overlay = std::move(means);
-    parts.outer = std::make_unique<outer::None>(outer::NoneConfig{});
-    parts.stop.max_rounds = 5;
-    esync = std::make_unique<ESync>(ESync::Config{.state_timeout_s = 10}, std::move(parts));
-    esync->on_start(node.turn);
-    esync->on_progress(node.turn);
+struct Unanswered : testing::HandMadeNode {
+  Unanswered()
+      : HandMadeNode(2, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f}, {{"a"}, {"b"}}, 1,
+                     {.max_rounds = 5}, testing::maker("esync", {{"state_timeout_s", {10.}}})) {
+    for (Round round = 0; round < 2; ++round)
+      overlay->outcomes[{round, 0, 0}] = {{0, 0}, 1, {0}, {}};
+    start();
+    progress();
   }
   void step() {
-    ASSERT_EQ(node.context.wanted.size(), 1u);
-    node.context.wanted.clear();
-    node.context.now += 4s;
+    ASSERT_EQ(context.wanted.size(), 1u);
+    context.wanted.clear();
+    context.now += 4s;
     const StepResult result{.loss = 1, .samples = 1, .elapsed = 4s};
-    esync->on_step(result, node.turn);
+    strategy->on_step(result, turn);
     Computed computed;
     computed.add(result);
-    esync->on_computed(computed, node.turn);
-    esync->on_progress(node.turn);
+    strategy->on_computed(computed, turn);
+    progress();
   }
-  testing::OneNode node;
-  std::unique_ptr<ESync> esync;
 };
 
 // After state_timeout_s, and three steps, it takes as many steps as in the last round, one at
@@ -109,18 +81,15 @@ TEST(ESync, ASilentStateServerIsDoneWithout) {
   Unanswered w;
   w.step();  // on a copy
   w.step();
-  EXPECT_TRUE(w.node.context.wanted.empty()) << "asked, and not answered";
-  EXPECT_EQ(w.esync->waiting_for(), "a grant of rank 0, the state server");
-  const auto alarms = w.node.done<SetTimer>();
+  EXPECT_TRUE(w.context.wanted.empty()) << "asked, and not answered";
+  EXPECT_EQ(w.strategy->waiting_for(), "a grant of rank 0, the state server");
+  const auto alarms = w.done<SetTimer>();
   ASSERT_EQ(alarms.size(), 1u);
   EXPECT_EQ(alarms[0].at, Time(8s + 12s));
-  w.node.context.now = alarms[0].at;
-  w.esync->on_timer(alarms[0].id, w.node.turn);
-  EXPECT_EQ(w.esync->rounds_done(), 1u);
-  double unanswered = 0;
-  for (const Record& record : w.node.done<Record>())
-    if (record.name == "unanswered") ++unanswered;
-  EXPECT_EQ(unanswered, 1);
+  w.context.now = alarms[0].at;
+  w.strategy->on_timer(alarms[0].id, w.turn);
+  EXPECT_EQ(w.strategy->rounds_done(), 1u);
+  EXPECT_EQ(w.sum_of("unanswered"), 1);
 }
 
 // A node that only keeps the states, and one that only serves the overlay, beside the workers.
@@ -131,13 +100,6 @@ TEST(ESync, TheStatesMayBeKeptWhereNothingIsLearned) {
   TestJob job(config);
   job.run();
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.finished[rank], 1) << rank;
-}
-
-TEST(ESync, SavingAndLoadingAfterAnyEventChangesNothing) {
-  for (const char* mode : {"leases", "public"})
-    EXPECT_EQ(
-        testing::changed_by_saving(config_of(mode, learners(3, {.momentum = 0.5f, .buffers = 1}))),
-        "");
 }
 
 }  // namespace

@@ -4,7 +4,10 @@
 // less the older the one was that the worker began with, and gives the worker the new one.
 //   Xie, Koyejo, Gupta, "Asynchronous federated optimization", OPT 2020, algorithm 1 and section 5
 //   (functions of the staleness).
+#include <cmath>
+
 #include "longhaul/core/registry.h"
+#include "longhaul/sync/server/entry.h"
 #include "longhaul/sync/server/parameter_server.h"
 #include "longhaul/sync/server/parameter_server_worker.h"
 
@@ -37,7 +40,13 @@ struct FedAsyncConfig {
 };
 
 // s(t): what alpha is multiplied by.
-double share_at(const FedAsyncConfig&, std::uint64_t staleness);
+inline double share_at(const FedAsyncConfig& config, std::uint64_t staleness) {
+  const auto t = double(staleness);
+  if (config.rule == "poly") return std::pow(1 + t, -config.rule_a);
+  if (config.rule == "hinge" && t > config.rule_b)
+    return 1 / (config.rule_a * (t - config.rule_b) + 1);
+  return 1;
+}
 
 class FedAsyncWorker final : public server::ParameterServerWorker {
  public:
@@ -45,8 +54,11 @@ class FedAsyncWorker final : public server::ParameterServerWorker {
       : ParameterServerWorker(setup), config_(config) {}
 
  private:
-  void begin(Turn&) override;
-  void computed(const Computed&, Turn&) override;
+  void begin(Turn& turn) override { compute_near(config_.prox, config_.steps, turn); }
+
+  void computed(const Computed& done, Turn& turn) override {
+    push(parameters(turn), done, /*asks=*/true, turn);
+  }
 
   const FedAsyncConfig config_;
 };
@@ -57,8 +69,13 @@ class FedAsyncServer final : public server::ParameterServer {
       : ParameterServer(setup), config_(config) {}
 
  private:
-  Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
-               Turn&) override;
+  // x <- (1 - alpha_t) x + alpha_t w; buffers alike
+  Taken commit(Rank, const server::ServerHeader& header, std::span<const float> w, Turn&) override {
+    const std::uint64_t staleness = store().version() - header.version;
+    if (staleness > config_.max_staleness) return Taken::discarded;
+    mix(store().change(), w, config_.alpha * share_at(config_, staleness));
+    return Taken::committed;
+  }
 
   const FedAsyncConfig config_;
 };
@@ -67,7 +84,24 @@ struct FedAsync {
   using Config = FedAsyncConfig;
   using Worker = FedAsyncWorker;
   using Server = FedAsyncServer;
-  static SyncEntry entry();
+  // A worker sends its model, not an update: an error fed back would be of another model.
+  static SyncEntry entry() {
+    return server::strategy_entry<FedAsync>(
+        {.name = "fedasync",
+         .summary = "mix every worker's model into the server's as it comes, the less the older it "
+                    "is",
+         .traits = {.no_feedback = "sends its model, which must not hold what was lost of another",
+                    .takes_unbiased = false,
+                    .when_lost = "goes on without it, its updates stay; without the server the run "
+                                 "ends, unless [server] standby_every gives it a follower",
+                    .lets_return = true},
+         .costs = {{.rounds = "every H steps (20)",
+                    .sent = "S, and receives S",
+                    .waits_for = "the server: 2 (L + T)",
+                    .staleness = "at most 16",
+                    .memory = "anchor: S",
+                    .when_lost = "goes on"}}});
+  }
 };
 
 }  // namespace longhaul::sync

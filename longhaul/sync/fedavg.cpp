@@ -1,13 +1,38 @@
 #include "longhaul/sync/fedavg.h"
 
 #include <algorithm>
-#include <set>
 
 #include "longhaul/base/decimal.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 
 namespace longhaul::sync {
+namespace {
+
+// What a draw depends on: all nodes make the same one.
+struct Draw {
+  double fraction;
+  Round round;
+  Epoch epoch;
+  LONGHAUL_FIELDS(fraction, round, epoch)
+};
+
+// The workers that compute in `round`: max(1, round(fraction * n)) of the n live ones, ascending;
+// drawn by (seed, round), so that all nodes know them without a message.
+RankList draw_workers(double fraction, Round round, const Turn& turn) {
+  const RankList live = live_with(Role::worker, turn.place(), turn.view());
+  const auto count = std::size_t(std::max(1.0, whole_nearest(fraction * double(live.size()))));
+  if (count == live.size()) return live;  // all of them, in order of rank as they are
+  return turn.place().members.once("drawn", to_wire(Draw{fraction, round, turn.view().epoch}), [&] {
+    std::vector<Rank> workers = live;
+    turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
+    workers.resize(count);
+    std::sort(workers.begin(), workers.end());
+    return workers;
+  });
+}
+
+}  // namespace
 
 // A node that returns begins with a fresh local optimiser; the model and the outer optimiser are
 // handed over.
@@ -32,32 +57,6 @@ SyncEntry FedAvg::entry() {
                   .staleness = "0; of late updates the rounds that they took",
                   .memory = "anchor: S; while late 3 S"}},
        .adapt = adapt_by_time<FedAvg::Config>});
-}
-
-// What a draw depends on: all nodes make the same one.
-struct Draw {
-  double fraction;
-  Round round;
-  Epoch epoch;
-  LONGHAUL_FIELDS(fraction, round, epoch)
-};
-
-RankList draw_workers(double fraction, Round round, const Turn& turn) {
-  const RankList live = live_with(Role::worker, turn.place(), turn.view());
-  const auto count = std::size_t(std::max(1.0, whole_nearest(fraction * double(live.size()))));
-  if (count == live.size()) return live;  // all of them, in order of rank as they are
-  return turn.place().members.once("drawn", to_wire(Draw{fraction, round, turn.view().epoch}), [&] {
-    std::vector<Rank> workers = live;
-    turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
-    workers.resize(count);
-    std::sort(workers.begin(), workers.end());
-    return workers;
-  });
-}
-
-Status FedAvg::check(const Config& config, const Place& place) {
-  LH_TRY(check_min_clients(config.min_clients, place, config.fraction));
-  return check_min_sites(config.min_sites, place);
 }
 
 // x_k <- X is what the last round left; S_t computes, the others wait for its mean.
@@ -91,24 +90,7 @@ void FedAvg::on_computed(const Computed& computed, Turn& turn) {
     return take_steps(turn);
   }
   if (std::exchange(resetting_, false)) return take_steps(turn);
-  // ubar <- sum n_k u_k / sum n_k
-  std::vector<float> u = update_of_steps(turn);
-  std::vector<float> scalars = norm().divide(u, computed);
-  const auto rest = buffers(turn);
-  end_steps({.values = std::move(u),
-             .buffers = {rest.begin(), rest.end()},
-             .scalars = std::move(scalars),
-             .weight = norm().weight(computed),
-             .loss = computed.loss,
-             .samples = computed.samples,
-             .steps = computed.steps},
-            turn);
-}
-
-// X <- X + outer(ubar); x_k <- X
-void FedAvg::use_mean(std::span<float> ubar, Turn& turn) {
-  norm().multiply(ubar, mean_scalars());
-  apply(ubar, turn);
+  end_steps(computed, turn);  // ubar <- sum n_k u_k / sum n_k
 }
 
 void FedAvg::state(Archive& ar) {

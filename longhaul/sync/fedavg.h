@@ -6,7 +6,6 @@
 //   AISTATS 2017, algorithm 1; in the form with updates and an outer optimiser of
 //   Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 1 (FedOpt).
 #include "longhaul/sync/deadline.h"
-#include "longhaul/sync/step_norm.h"
 #include "longhaul/sync/tunable.h"
 
 namespace longhaul::sync {
@@ -64,7 +63,6 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
   };
 
   FedAvg(const Config& config, SyncParts parts) : FedAvg(entry(), config, std::move(parts)) {}
-  static Status check(const Config&, const Place&);
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
@@ -78,18 +76,13 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
 
  protected:
   FedAvg(const SyncEntry& said, const Config& config, SyncParts parts)
-      : RoundsWithDeadline(said, std::move(parts), config.min_sites,
-                           {.drops = config.late == "drop", .min_clients = config.min_clients}),
-        config_(config),
-        steps_(config.steps) {}
+      : RoundsWithDeadline(said, config, std::move(parts)), config_(config), steps_(config.steps) {}
   // What a local step of the round is; asked while x_k = X.
   virtual Work local_step(Turn&) const { return LocalStep{}; }
   void begin_round(Turn&) override;
 
  private:
-  void use_mean(std::span<float> mean, Turn&) override;
-  std::size_t scalars() const override { return norm().scalars(); }
-  StepNorm norm() const {
+  StepNorm norm() const override {
     return {.weights = config_.weights, .momentum = config_.reset_optimizer ? config_.momentum : 0};
   }
   void take_steps(Turn&);
@@ -100,9 +93,5 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
   bool resetting_ = false;
   bool counting_ = false;  // a step on a copy says how many steps an epoch has
 };
-
-// The workers that compute in `round`: max(1, round(fraction * n)) of the n live ones, ascending;
-// drawn by (seed, round), so that all nodes know them without a message.
-RankList draw_workers(double fraction, Round round, const Turn&);
 
 }  // namespace longhaul::sync

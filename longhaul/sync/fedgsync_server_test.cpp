@@ -1,6 +1,6 @@
 // The server's half of FedGSync, whose rounds the test makes by hand. Whole jobs:
 // fedgsync_test.cpp.
-#include "longhaul/sync/fedgsync_server.h"
+#include "longhaul/sync/fedgsync.h"
 
 #include <gtest/gtest.h>
 

@@ -1,45 +1,87 @@
-#include "longhaul/sync/fedprox.h"
-
+// FedProx: federated averaging whose local steps are pulled back to the common model, and whose
+// slow sites give what they have at a deadline.
+//   Li et al., "Federated optimization in heterogeneous networks", MLSys 2020, algorithm 2 and
+//   section 3 (the inexactness of a site's solution is how many steps it came to take).
 #include "longhaul/sync/entry.h"
+#include "longhaul/sync/fedavg.h"
 
 namespace longhaul::sync {
+namespace {
 
-SyncEntry FedProx::entry() {
-  SyncEntry said = FedAvg::entry();  // a lost peer is what it is there
-  said.name = "fedprox";
-  said.summary = "FedAvg with steps pulled to the common model, and a deadline";
-  said.costs[0].rounds = "every H steps (20), or a deadline";
-  said.costs[0].waits_for = "all, or the deadline";
-  said.adapt = adapt_by_time<FedProx::Config>;
-  return strategy_entry<FedProx>(std::move(said));
-}
-
-void FedProx::begin_round(Turn& turn) {
-  if (!are_steps_running()) {
-    late_ = false;
-    if (deadline_s_) turn.set_timer(*this, kLastStep, turn.now() + from_seconds(*deadline_s_));
+class FedProx final : public FedAvg {
+ public:
+  static SyncEntry entry() {
+    SyncEntry said = FedAvg::entry();  // a lost peer is what it is there
+    said.name = "fedprox";
+    said.summary = "FedAvg with steps pulled to the common model, and a deadline";
+    said.costs[0].rounds = "every H steps (20), or a deadline";
+    said.costs[0].waits_for = "all, or the deadline";
+    said.adapt = adapt_by_time<FedProx::Config>;
+    return strategy_entry<FedProx>(std::move(said));
   }
-  FedAvg::begin_round(turn);
-}
 
-Work FedProx::local_step(Turn& turn) const {
-  const auto x = turn.params();
-  return ProximalStep{mu_, std::make_shared<const std::vector<float>>(x.begin(), x.end())};
-}
+  struct Config : FedAvg::Config {
+    double mu = 0.01;
+    std::optional<double> deadline_s = {};
+    bool depends_on_time() const { return deadline_s || FedAvg::Config::depends_on_time(); }
 
-void FedProx::on_timer(TimerId id, Turn& turn) {
-  if (id == kLastStep) late_ = true;
-  FedAvg::on_timer(id, turn);
-}
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      FedAvg::Config::fields(self, visit);
+      LONGHAUL_FIELD(mu,
+                     .doc =
+                         "strength of the pull to the round's model: mu/2 |x - X|^2 is added to "
+                         "the loss",
+                     .min = 0, .max = 1e6);
+      LONGHAUL_FIELD(deadline_s,
+                     .doc =
+                         "a worker that is not done so long after its round began gives the steps "
+                         "that it has, one at least (absent: all of them)",
+                     .max = 1e9, .unit = "s", .positive = true);
+    }
+  };
 
-// The steps taken so far are what is given.
-void FedProx::on_step(const StepResult&, Turn& turn) {
-  if (late_) turn.stop_computing();
-}
+  FedProx(const Config& config, SyncParts parts)
+      : FedAvg(entry(), config, std::move(parts)), mu_(config.mu), deadline_s_(config.deadline_s) {}
 
-void FedProx::state(Archive& ar) {
-  FedAvg::state(ar);
-  ar(late_);
-}
+  // The steps taken so far are what is given.
+  void on_step(const StepResult&, Turn& turn) override {
+    if (late_) turn.stop_computing();
+  }
+
+  void on_timer(TimerId id, Turn& turn) override {
+    if (id == kLastStep) late_ = true;
+    FedAvg::on_timer(id, turn);
+  }
+
+  void state(Archive& ar) override {
+    FedAvg::state(ar);
+    ar(late_);
+  }
+
+ private:
+  static constexpr TimerId kLastStep{1};
+  void begin_round(Turn& turn) override {
+    if (!are_steps_running()) {
+      late_ = false;
+      if (deadline_s_) turn.set_timer(*this, kLastStep, turn.now() + from_seconds(*deadline_s_));
+    }
+    FedAvg::begin_round(turn);
+  }
+
+  // LocalStep on f_k(x) + mu/2 |x - X|^2
+  Work local_step(Turn& turn) const override {
+    const auto x = turn.params();
+    return ProximalStep{mu_, std::make_shared<const std::vector<float>>(x.begin(), x.end())};
+  }
+
+  const double mu_;
+  const std::optional<double> deadline_s_;
+  bool late_ = false;  // the deadline has passed
+};
+
+}  // namespace
+
+SyncEntry fedprox_entry() { return FedProx::entry(); }
 
 }  // namespace longhaul::sync

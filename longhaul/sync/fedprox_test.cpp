@@ -1,10 +1,6 @@
-#include "longhaul/sync/fedprox.h"
-
 #include <gtest/gtest.h>
 
-#include "longhaul/outer/none.h"
 #include "longhaul/sync/testing/hand_made.h"
-#include "longhaul/sync/testing/one_node.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -39,29 +35,11 @@ TEST(FedProx, R3_15_LocalStepsTendToWhereThePullsBalance) {
 }
 
 TEST(FedProx, ADeadlineThatHasPassedIsSaved) {
-  testing::OneNode node(3);
-  const auto make = [] {
-    return std::make_unique<FedProx>(FedProx::Config{},
-                                     SyncParts{std::make_unique<testing::HandMadeOverlay>(),
-                                               std::make_unique<outer::None>(outer::NoneConfig{}),
-                                               {}});
-  };
-  const auto first = make(), second = make();
-  first->on_timer(TimerId{1}, node.turn);
-  Archive out;
-  first->archive(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  second->archive(in);
-  ASSERT_TRUE(in.finish());
-  second->on_step({}, node.turn);
+  testing::HandMadeNode node(3, {}, {{"oregon"}}, 0, {}, testing::maker("fedprox", {}));
+  node.strategy->on_timer(TimerId{1}, node.turn);
+  node.save_and_load();
+  node.strategy->on_step({}, node.turn);
   EXPECT_TRUE(node.context.stop_computing);
-}
-
-TEST(FedProx, SavingAndLoadingAfterAnyEventChangesNothing) {
-  EXPECT_EQ(testing::changed_by_saving(
-                {.sync = "fedprox", .learners = learners(2, {.momentum = 0.5f, .buffers = 1})}),
-            "");
 }
 
 }  // namespace

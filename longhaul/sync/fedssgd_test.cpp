@@ -1,6 +1,4 @@
 // Rounds of FedSSGD on whole nodes without a clock; with times: tests/unequal_test.cpp.
-#include "longhaul/sync/fedssgd.h"
-
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/test_job.h"
@@ -52,16 +50,11 @@ TEST(FedSsgd, WithEqualSitesItIsBspByStepAndFedAvgByTime) {
 }
 
 TEST(FedSsgd, TheFirstRoundFitsTheBound) {
-  Place place;
-  EXPECT_FALSE(FedSsgdByTime::check({.steps = 20, .max_steps = 10}, place));
-  EXPECT_TRUE(FedSsgdByTime::check({.steps = 10, .max_steps = 10}, place));
-}
-
-TEST(FedSsgd, SavingAndLoadingAfterAnyEventChangesNothing) {
-  for (const char* reading : {"step", "semi"})
-    EXPECT_EQ(testing::changed_by_saving(
-                  fedssgd_job(reading, learners(3, {.momentum = 0.5f, .buffers = 1}))),
-              "");
+  for (const std::int64_t steps : {10, 20})
+    EXPECT_EQ(bool(testing::status_of("fedssgd", {testing::set_name("reading", "semi"),
+                                                  testing::set_count("steps", steps),
+                                                  testing::set_count("max_steps", 10)})),
+              steps == 10);
 }
 
 }  // namespace

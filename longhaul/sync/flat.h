@@ -3,6 +3,10 @@
 // numbers, and both are empty.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "longhaul/core/turn.h"
 
@@ -16,6 +20,48 @@ inline std::span<float> parameters(Turn& turn) {
 }
 inline std::span<float> buffers(Turn& turn) {
   return turn.params().subspan(parameter_count(turn.place()));
+}
+
+// A copy, to be sent.
+inline Snapshot copied(std::span<const float> values) {
+  return std::make_shared<const std::vector<float>>(values.begin(), values.end());
+}
+
+// "asp, site oslo (rank 3): " before what is wrong there.
+inline std::string who(std::string_view name, const Place& place) {
+  return std::string(name) + ", site " + place.me().site + " (rank " + std::to_string(place.self) +
+         "): ";
+}
+
+// " 0 3 5", behind "ranks".
+template <class Ranks>
+std::string listed(const Ranks& ranks) {
+  std::string text;
+  for (const Rank rank : ranks) text += " " + std::to_string(rank);
+  return text;
+}
+
+// a - b
+inline std::vector<float> difference_of(std::span<const float> a, std::span<const float> b) {
+  LH_CHECK(a.size() == b.size());
+  std::vector<float> difference(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - b[i];
+  return difference;
+}
+
+// Models by rank; of a phantom a null is as an empty one.
+inline void archive_snapshots(Archive& ar, std::map<Rank, Snapshot>& snapshots) {
+  std::map<Rank, std::vector<float>> models;
+  for (const auto& [rank, model] : snapshots) models[rank] = model ? *model : std::vector<float>();
+  ar(models);
+  if (!ar.loading()) return;
+  snapshots.clear();
+  for (const auto& [rank, model] : models) snapshots[rank] = copied(model);
+}
+
+// What a peer has sent is in order on its way, and cannot be once it is read.
+inline Error broken_by(Rank peer, const Error& why) {
+  return {why.kind, "rank " + std::to_string(peer) + " broke the protocol: " + why.what};
 }
 
 // Of vectors in fp64; all_finite() of core/codec.h is for fp32.

@@ -1,5 +1,3 @@
-#include "longhaul/sync/gadmm.h"
-
 #include <cmath>
 #include <numeric>
 
@@ -193,28 +191,6 @@ TEST(Gadmm, BodyFatTakesAsManyIterationsAsPublished) {
   double sum = 0;
   for (Rank n = 0; n < 10; ++n) sum += chain.job.records[{n, "objective"}].at(kRounds - 2).second;
   EXPECT_NEAR(sum - least, published(kRounds - 2), 1e-10);
-}
-
-// gadmm.md table 1.
-TEST(GadmmNightly, BodyFatWithOtherPenalties) {
-  struct Line {
-    double rho;
-    Round published, every_model, settled;
-  };
-  for (const Line& line :
-       {Line{1, 2564, 1293, 2564}, Line{3, 160, 458, 885}, Line{5, 314, 428, 603},
-        Line{7, 544, 587, 544}, Line{20, 1674, 1679, 1674}}) {
-    const Round rounds = std::max(line.settled, line.every_model) + 20;
-    ConvexJob chain("gadmm", body_fat_chain(), with(line.rho), rounds);
-    chain.job.run(100000000);
-    const auto published = [&](Round k) { return chain.published(k, testing::kBodyFatLeast); };
-    EXPECT_EQ(testing::first_below(kTolerance, rounds, published), line.published);
-    EXPECT_EQ(testing::settled_below(kTolerance, rounds, published), line.settled);
-    EXPECT_EQ(
-        testing::first_below(kTolerance, rounds,
-                             [&](Round k) { return chain.every_model(k, testing::kBodyFatLeast); }),
-        line.every_model);
-  }
 }
 
 Round published_rounds(Forms forms, std::vector<Setting> settings, Round most) {
@@ -416,37 +392,6 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
   }
 }
 
-// A loss beside the end of the run: some average already.
-TEST(Gadmm, ALossNearTheEndEndsTheRunAtAll) {
-  const Forms forms = {parabola(1), parabola(2), parabola(6), parabola(0)};
-  for (std::uint64_t moment = 1; moment < 200; moment += kStride) {
-    for (const Rank dead : {0u, 3u}) {
-      TestJob::Config config = ConvexJob::config("gadmm", forms, with(1), 4);
-      config.stop.report_every = 2;
-      ConvexJob chain(forms, config);
-      std::uint64_t events = 0;
-      chain.job.after_event = [&] {
-        if (++events == moment) chain.job.crash(dead);
-      };
-      chain.job.run(1000000);
-      for (Rank n = 0; n < 4; ++n)
-        if (n != dead) {
-          EXPECT_EQ(chain.job.finished[n], 1) << dead << " at " << moment;
-        }
-      expect_finished(chain);
-    }
-  }
-}
-
-TEST(Gadmm, SavingChangesNothing) {
-  for (const char* send : {"fp64", "codec", "quantised"}) {
-    TestJob::Config config{
-        .sync = "gadmm", .settings = strides(2), .learners = testing::learners(4, {.samples = 2})};
-    config.settings.push_back({"send", {std::string(send)}});
-    EXPECT_EQ(testing::changed_by_saving(config), "") << send;
-  }
-}
-
 TEST(Gadmm, AWorkerAloneSolvesItsProblem) {
   ConvexJob alone("gadmm", {parabola(7)}, with(1), 3);
   alone.job.run();
@@ -455,13 +400,10 @@ TEST(Gadmm, AWorkerAloneSolvesItsProblem) {
 }
 
 TEST(Gadmm, ChainsThatNeverDifferAreNotChanged) {
-  Gadmm::Config config;
-  config.chain_every = 5;
-  const Status status = Gadmm::check(config, Place{});
-  ASSERT_FALSE(status);
-  EXPECT_NE(status.error().what.find("chain_every"), std::string::npos);
-  config.chain = "random";
-  EXPECT_TRUE(Gadmm::check(config, Place{}));
+  for (const char* chain : {"rank", "random"})
+    EXPECT_EQ(bool(testing::status_of("gadmm", {testing::set_count("chain_every", 5),
+                                                testing::set_name("chain", chain)})),
+              chain == std::string("random"));
 }
 
 }  // namespace

@@ -15,8 +15,15 @@
 //   sent <- those values v of acc with |acc_v| > T |w_v|, as the receivers read them
 //   acc <- acc - sent;  inbox[t + 1][self] <- sent
 // The order of the sums, inbox[.. t + DS], the recovery of losses, returns and the end are ours.
+#include <algorithm>
+#include <functional>
+
+#include "longhaul/base/decimal.h"
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
+#include "longhaul/overlay/belief.h"
+#include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/gaia/base.h"
 #include "longhaul/sync/gaia/blocked.h"
 #include "longhaul/sync/gaia/config.h"
@@ -33,26 +40,156 @@ namespace longhaul::sync {
 
 class Gaia final : public Strategy, public Tunable {
  public:
-  static SyncEntry entry();
+  static SyncEntry entry() {
+    return strategy_entry<Gaia>(
+        {.name = "gaia",
+         .summary = "send significant updates only, at most some clocks ahead",
+         .sends =
+             "A worker sends the values whose updates are larger than T times their parameters, to "
+             "all or to the hubs of groups; the others add up until they are. A job without "
+             "numbers sends the share phantom_share",
+         .traits = {.bits = Bits::schedule,
+                    .takes_outer = false,
+                    .no_feedback = "keeps what a codec loses and sends it later, as feedback would",
+                    .takes_unbiased = false,  // its own filter is what makes updates sparse
+                    .when_lost = "the others agree on one base without it and go on",
+                    .lets_return = true,
+                    .mean_at_end = true},
+         .costs = {{.rounds = "every H steps (1)",
+                    .sent = "up to (n-1) S, the significant",
+                    .waits_for = "the slowest, once s ahead",
+                    .staleness = "s clocks",
+                    .memory = "(3 + (s+2) n) S at most",
+                    .when_lost = "S to some, once"},
+                   {.variant = "hubs",
+                    .settings = {{"exchange", {std::string("gaia_hubs")}}},
+                    .rounds = "every H steps (1)",
+                    .sent = "g-1 times; a hub h+2g-3 times",
+                    .waits_for = "the slowest, once s ahead",
+                    .staleness = "s clocks",
+                    .memory = "(3 + (s+2) (g+h)) S at most",
+                    .when_lost = "S to all, once"}},
+         .adapt = adapt_gaia});
+  }
+
   using Config = gaia::Config;
   static Status check(const Config& config, const Place& place) {
     return Config::check(config, place);
   }
-  Gaia(const Config&, SyncParts, const Place&);
+  Gaia(const Config& config, SyncParts parts, const Place& place)
+      : config_(config),
+        place_(place),
+        ranges_(parameter_ranges(*place.layout)),
+        groups_(groups_of(config, parts, place)),
+        final_(std::move(parts.overlay)),
+        stop_(stop_of(parts.stop, config.staleness)),
+        coder_(place.phantom, parts.make_codec(false), nullptr),
+        threshold_(config,
+                   [share = parts.rate_share, steps = config.steps](std::uint64_t clock) {
+                     return share ? share((clock - 1) * steps) : 1;
+                   }),
+        base_(ranges_) {
+    own(final_.overlay(), kOverlayChild);
+    ChannelConfig updates{.stream = "gaia",
+                          .limits = ChannelLimits::models(kUnreadUpdates, *place.layout),
+                          .service = kUpdates};
+    updates.limits.vectors = kUnreadUpdates * std::uint32_t(ranges_.size() + 1);
+    updates_ = std::make_unique<UpdateChannel>(place, updates, parts.make_transfer(), nullptr,
+                                               nullptr, std::bind_front(&Gaia::admit, this));
+    cuts_ = std::make_unique<CutChannel>(
+        place,
+        ChannelConfig{.stream = "gaia base",
+                      .limits = ChannelLimits::models(1, *place.layout),
+                      .service = kCuts},
+        std::move(parts.transfer), nullptr, nullptr, std::bind_front(&Gaia::admit_cut, this));
+    barriers_ = std::make_unique<BarrierChannel>(
+        place,
+        ChannelConfig{.stream = "gaia barrier", .limits = updates.limits, .service = kBarriers},
+        parts.make_transfer(), nullptr, nullptr, std::bind_front(&Gaia::admit_barrier, this));
+    own(*cuts_, {1, "cuts"});
+    own(*updates_, {2, "updates"});
+    own(stop_, {3, "stop rule"});
+    own(*barriers_, {4, "barriers"});
+  }
 
-  void on_start(Turn&) override;
-  void on_step(const StepResult&, Turn&) override;
-  void on_computed(const Computed&, Turn&) override;
-  void on_progress(Turn&) override;
+  void on_start(Turn& turn) override {
+    acc_.assign(parameter_count(turn.place()), 0);
+    phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
+  }
+
+  void on_step(const StepResult& step, Turn&) override {
+    looks_up_ |= !step.reads_next.empty();
+    reads_ = step.reads_next;
+  }
+
+  void on_computed(const Computed& computed, Turn& turn) override {
+    if (phase_ != Phase::computing) return;  // it has failed
+    if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+    clock_samples_ = computed.samples;
+    phase_ = Phase::telling;
+    accumulate(turn);
+  }
+
+  // The overlay starts after its parent: the first clock begins here.
+  void on_progress(Turn& turn) override {
+    if (phase_ == Phase::unstarted) return;
+    if (turn.place().comes_back() && turn.view().epoch == 0) return;  // not let in yet
+    if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
+    receive_cut(turn);
+    if (is_settled_) {
+      receive_barriers(turn);
+      receive_updates(turn);
+    }
+    while (advance(turn)) {
+    }
+  }
+
   Round rounds_done() const override { return done_; }
   bool lets_return() const override { return true; }
-  std::string waiting_for() const override;
-  Explanation explain() const override;
-  void state(Archive&) override;
+  std::string waiting_for() const override {
+    if (has_entered_ && !is_settled_) {
+      const std::string epoch = "epoch " + std::to_string(epoch_);
+      const std::vector<Rank> missing = cut_.missing();
+      if (!missing.empty()) return epoch + ": the clocks of ranks" + listed(missing);
+      return epoch + ": the base of rank " + std::to_string(cut_.donor().value_or(place_.self));
+    }
+    if (phase_ == Phase::outside) return "to be let in";
+    if (phase_ == Phase::deciding) return stop_.waiting_for();
+    if (phase_ == Phase::averaging) return final_.waiting_for();
+    const bool waits = phase_ == Phase::draining || (phase_ == Phase::ready && is_led_too_far());
+    if (phase_ == Phase::ready && is_settled_ && !waits && has_barrier())
+      if (const auto slot = blocked_.blocks(reads_, told_ + config_.staleness))
+        return "updates that were announced by rank " + std::to_string(routes_.slots.at(*slot));
+    if (!waits) return "";
+    const Round clock = phase_ == Phase::draining ? told_ : told_ - config_.staleness;
+    std::vector<Rank> ranks;
+    for (const gaia::Slot slot : base_.at_most(clock - 1)) ranks.push_back(routes_.slots.at(slot));
+    const std::string text = "clock " + std::to_string(clock) + " of ranks" + listed(ranks);
+    const std::string below = updates_->waiting_for();
+    return below.empty() ? text : text + "; " + below;
+  }
+
+  void state(Archive& ar) override {
+    ar.expect("gaia");
+    std::uint32_t nodes = place_.size();
+    ar(nodes);
+    if (nodes != place_.size() && config_.exchange == "gaia_hubs")
+      return ar.fail(
+          "with exchange = \"gaia_hubs\" a run that has begun gets no sites: its hubs are "
+          "numbered behind them");
+    ar(phase_, done_, told_, start_, acc_, base_, clock_samples_, start_samples_, start_clock_);
+    ar(asked_, told_at_, sent_bytes_, has_entered_, epoch_, live_, is_settled_, cut_, lost_clock_,
+       offered_);
+    ar(flow_clocks_, sent_, threshold_, exchanges_, verdicts_, joined_at_);
+    ar(looks_up_, reads_, blocked_, rates_);
+    coder_.state(ar);
+    if (ar.loading() && has_entered_ && !ar.failed()) routes_ = routes(live_, place_.self);
+  }
+
   // Tunable: the significance T0.
   void tune(double significance) override { threshold_.set_significance(significance); }
   bool needs_agreement() const override { return false; }
-  double exchanges() const override;
+  double exchanges() const override { return exchanges_; }
 
   // For tests, from outside.
   const gaia::Base& base() const { return base_; }
@@ -63,10 +200,43 @@ class Gaia final : public Strategy, public Tunable {
   bool is_settled() const { return is_settled_; }
 
  private:
+  static constexpr Service kUpdates{.priority = 3}, kCuts{.priority = 5}, kBarriers{.priority = 7};
+
+  // Of one peer, what is announced and not read: it is read at once but while a cut is made.
+  static constexpr std::uint32_t kUnreadUpdates = 2;
+
+  // The reporter alone says when enough samples were used.
+  static StopConfig stop_of(StopConfig config, std::uint32_t staleness) {
+    config.apart = staleness + 2;
+    config.reporter_counts = true;
+    return config;
+  }
+
+  static std::vector<Range> parameter_ranges(const Layout& layout) {
+    std::vector<Range> ranges;
+    for (const LayerRange& layer : layout.layers())
+      if (layer.role == LayerRange::Role::parameter) ranges.push_back(layer.range);
+    return ranges;
+  }
+
+  static std::optional<gaia::Groups> groups_of(const gaia::Config& config, const SyncParts& parts,
+                                               const Place& place) {
+    if (config.exchange == "direct") return std::nullopt;
+    return gaia::make_groups(config, overlay::delays_of(parts.network, place), place);
+  }
+
+  // In lock-step nothing depends on time but a threshold that measures it.
+  static void adapt_gaia(const Settings& settings, SyncTraits& traits) {
+    const auto config = config_of<gaia::Config>(settings);
+    if (config.staleness == 0 && config.threshold != "bandwidth") traits.bits = Bits::rank;
+  }
+
   using UpdateChannel = VectorChannel<gaia::UpdateHeader>;
   using CutChannel = VectorChannel<gaia::CutHeader>;
   using BarrierChannel = VectorChannel<gaia::BarrierHeader>;
-  using Standing = gaia::CutHeader::Standing;
+  using CutHeader = gaia::CutHeader;
+  using UpdateHeader = gaia::UpdateHeader;
+  using Standing = CutHeader::Standing;
   enum class Phase : std::uint8_t {
     unstarted,
     outside,   // has come back, and waits for a base
@@ -96,47 +266,571 @@ class Gaia final : public Strategy, public Tunable {
   };
   using Batch = std::vector<EncodedUpdate>;  // of one clock
 
-  // --- gaia.cpp: the clocks of this site -------------------------------------------------------
-  bool advance(Turn&);
+  // --- the clocks of this site -----------------------------------------------------------------
+  // One move, if one can be made now.
+  bool advance(Turn& turn) {
+    switch (phase_) {
+      case Phase::ready:
+        if (!is_settled_ || is_led_too_far()) return false;
+        if (has_barrier() && blocked_.blocks(reads_, told_ + config_.staleness)) return false;
+        read_model(turn);
+        return true;
+      case Phase::deciding: {
+        const StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+        if (step == StopRule::Step::wait) return false;
+        if (step == StopRule::Step::go_on) {
+          begin_clock(turn);
+          return false;
+        }
+        phase_ = Phase::flushing;
+        return true;
+      }
+      case Phase::telling:
+        if (!is_settled_) return false;
+        tell(turn);
+        return phase_ != Phase::ended;
+      case Phase::flushing:
+        if (!is_settled_) return false;
+        flush(turn);
+        return true;
+      case Phase::draining:
+        return is_settled_ && base_.clock() == told_ && end(turn);
+      case Phase::averaging:
+        if (!final_.take(turn)) return false;
+        phase_ = Phase::ended;
+        turn.finish();
+        return false;
+      case Phase::unstarted:
+      case Phase::outside:
+      case Phase::computing:
+      case Phase::ended:
+        return false;
+    }
+    return false;
+  }
+
   bool is_led_too_far() const { return base_.slowest() + config_.staleness < told_; }
-  void read_model(Turn&);
-  void begin_clock(Turn&);
-  void accumulate(Turn&);
-  void tell(Turn&);
-  void flush(Turn&);
-  bool end(Turn&);
-  double scale(const Turn&) const;
-  double sent_rate(const Turn&) const;
-  void take_significant(std::uint32_t range, const gaia::Significance&, Coding, Batch&, Turn&);
-  void close_clock(std::uint64_t samples, Turn&);
-  void fail(const Error&, Turn&);
+  // w, of which the round before is the model that is scored. In lock-step all sites read the same
+  // b, whatever of the next clock has come already.
+  void read_model(Turn& turn) {
+    if (done_ > 0) turn.record("wait_s", done_ - 1, seconds(turn.now() - asked_));
+    base_.read(told_ + config_.staleness, acc_, parameters(turn));
+    phase_ = Phase::deciding;
+    start_clock_ = base_.clock();
+    start_samples_ = base_.samples();
+    if (done_ == 0) return;
+    // Clocks that are not complete: as many samples as here.
+    const std::uint64_t since = told_ - start_clock_;
+    stop_.round_done(done_ - 1, turn.params(),
+                     start_samples_ + since * clock_samples_ * live_.size(), within(stop_, turn));
+  }
 
-  // --- gaia_exchange.cpp: what is sent and received --------------------------------------------
-  Result<bool> admit(Rank from, const gaia::UpdateHeader&, const ContentShape&) const;
-  Result<bool> admit_cut(Rank from, const gaia::CutHeader&, const ContentShape&) const;
-  Result<bool> admit_barrier(Rank from, const gaia::BarrierHeader&, const ContentShape&) const;
-  gaia::Routes routes(const std::vector<Rank>& live, Rank of) const;
-  void enter_view(Turn&);
-  void receive_cut(Turn&);
-  gaia::CutHeader report(Turn&);
-  void try_settle(Turn&);
-  void send_base(Turn&);
-  void join(const OfferedBase&, Turn&);
-  void settle(std::vector<float> b, Round clock, std::uint64_t samples, Turn&);
-  void receive_updates(Turn&);
-  Status take(Rank from, const gaia::UpdateHeader&, const VectorContent&);
-  void deliver(Turn&);
-  void send_sum(const gaia::Flow&, Round clock, Turn&);
-  void send_batch(const gaia::Flow&, Batch, Turn&);
-  bool has_barrier() const;
-  void announce(const gaia::Flow&, const Batch&, Turn&);
-  void receive_barriers(Turn&);
-  Status take_barrier(const gaia::BarrierHeader&, const VectorContent&);
-  void send_clock(const gaia::Flow&, Round clock, std::uint64_t samples, Turn&);
+  void begin_clock(Turn& turn) {
+    phase_ = Phase::computing;
+    const auto w = parameters(turn);
+    start_.assign(w.begin(), w.end());
+    const bool asks = config_.barrier != "off" && config_.staleness > 0;
+    turn.compute(LocalStep{.ahead = asks ? config_.steps : 0}, config_.steps);
+  }
 
-  // --- gaia_explain.cpp ------------------------------------------------------------------------
-  void explain_flows(const std::vector<Rank>& workers, Explanation&) const;
-  void explain_sizes(Explanation&) const;
+  // acc <- acc + scale (w - start); w <- start + scale (w - start): updates are held against that
+  void accumulate(Turn& turn) {
+    const auto w = parameters(turn);
+    const double by = scale(turn);
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const double moved = by * (double(w[i]) - double(start_[i]));
+      acc_[i] = float(double(acc_[i]) + moved);
+      if (by != 1) w[i] = float(double(start_[i]) + moved);
+    }
+    // Comparisons with NaN are false: it would never be significant, and stay.
+    if (!all_finite(acc_) || !all_finite(turn.params()))
+      fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
+  }
+
+  void tell(Turn& turn) {
+    const Round clock = ++told_;
+    const double rate = sent_rate(turn);
+    sent_bytes_ = 0;
+    told_at_ = turn.now();
+    const gaia::Significance significance{.threshold = threshold_.next(clock, rate),
+                                          .absolute = config_.abs_threshold,
+                                          .everything = threshold_.flushes(clock)};
+    Batch batch;
+    for (std::uint32_t range = 0; range < ranges_.size(); ++range)
+      take_significant(range, significance, Coding::up, batch, turn);
+    std::uint64_t sent = 0;
+    for (const EncodedUpdate& update : batch) sent += update.header.count;
+    send_batch(routes_.flows.front(), std::move(batch), turn);
+    turn.record("sent_share", done_, double(sent) / double(place_.layout->parameters().length));
+    turn.record("sent_bytes", done_, double(sent_bytes_));
+    ++done_;
+    close_clock(clock_samples_, turn);
+    phase_ = Phase::ready;
+    asked_ = turn.now();
+  }
+
+  // What is left in acc, exactly: after it acc is 0, and b is the start and all updates.
+  void flush(Turn& turn) {
+    ++told_;
+    Batch batch;
+    for (std::uint32_t range = 0; range < ranges_.size(); ++range)
+      take_significant(range, {.everything = true}, Coding::exact, batch, turn);
+    send_batch(routes_.flows.front(), std::move(batch), turn);
+    close_clock(0, turn);
+    phase_ = Phase::draining;
+  }
+
+  // All updates of all sites are in b: the model that they sum up to. The mean of equal models is
+  // that model; of buffers, which every site has its own of, it is their mean.
+  bool end(Turn& turn) {
+    // A site that has come back hears from the others which mean comes next.
+    if (!final_.overlay().next_round(0, 0)) return false;
+    std::ranges::copy(base_.b(), parameters(turn).begin());
+    phase_ = Phase::averaging;
+    // Buffers of one that has computed nothing are those of the start.
+    const Status begun = final_.begin(turn, within(final_.overlay(), turn),
+                                      /*gives=*/done_ > joined_at_ || !place_.comes_back());
+    if (!begun) fail(begun.error(), turn);
+    return bool(begun);
+  }
+
+  double scale(const Turn& turn) const {
+    if (config_.scale) return *config_.scale;
+    return 1 / double(live_with(Role::worker, turn.place(), turn.view()).size());
+  }
+
+  double sent_rate(const Turn& turn) const {
+    const double time = seconds(turn.now() - told_at_);
+    return time > 0 ? double(sent_bytes_) / time : 0;
+  }
+
+  // Moves the significant values of the range from acc to the batch and the inbox.
+  void take_significant(std::uint32_t range, const gaia::Significance& significance, Coding coding,
+                        Batch& batch, Turn& turn) {
+    const Range at = ranges_[range];
+    gaia::RangeUpdate update{.range = range, .count = 0, .indexes = {}, .values = {}};
+    std::span<float> acc;
+    if (place_.phantom) {
+      const double share = phase_ == Phase::flushing ? 1 : config_.phantom_share;
+      update.count = std::uint64_t(whole_up(share * double(at.length)));
+    } else {
+      acc = std::span(acc_).subspan(at.offset, at.length);
+      update.indexes =
+          gaia::significant(acc, turn.params().subspan(at.offset, at.length), significance);
+      update.count = update.indexes.size();
+    }
+    if (update.count == 0) return;
+    const gaia::Form form = gaia::smallest_form(update.count, at.length, coder_, coding);
+    if (form == gaia::Form::dense) {
+      update.count = at.length;
+      update.indexes.clear();
+      update.values.assign(acc.begin(), acc.end());
+    } else {
+      for (const std::uint32_t i : update.indexes) update.values.push_back(acc[i]);
+    }
+    const gaia::UpdateKey key{.clock = told_, .origin = turn.self()};
+    VectorContent content = gaia::encode(update, form, at.length, key, coding, coder_);
+    auto read = gaia::decode(range, form, update.count, at.length, content, key, coding, coder_);
+    LH_CHECK(read);  // our own bytes
+    for (std::size_t k = 0; k < read->values.size(); ++k) {
+      float& left = acc[update.indexes.empty() ? k : update.indexes[k]];
+      left = float(double(left) - double(read->values[k]));
+    }
+    base_.add(turn.self(), told_, *std::move(read));
+    batch.push_back({{.kind = gaia::UpdateHeader::Kind::update,
+                      .clock = told_,
+                      .range = range,
+                      .form = form,
+                      .exact = coding == Coding::exact,
+                      .count = update.count},
+                     std::move(content),
+                     std::move(update.indexes)});
+  }
+
+  void close_clock(std::uint64_t samples, Turn& turn) {
+    base_.close(turn.self(), told_, samples);
+    send_clock(routes_.flows.front(), told_, samples, turn);
+    flow_clocks_.front() = told_ + 1;
+    deliver(turn);
+  }
+
+  void fail(const Error& error, Turn& turn) {
+    phase_ = Phase::ended;
+    turn.fail({error.kind, who("gaia, clock " + std::to_string(told_), turn.place()) + error.what});
+  }
+
+  // --- what is sent and received ---------------------------------------------------------------
+  Result<bool> admit(Rank from, const UpdateHeader& header, const ContentShape& shape) const {
+    if (header.epoch > epoch_) return malformed("an update of a view to come");
+    if (header.epoch < epoch_) return false;
+    const auto slot = routes_.slots.find(header.slot);
+    if (slot == routes_.slots.end() || slot->second != from)
+      return malformed("an update for slot " + std::to_string(header.slot) +
+                       ", which the sender does not have");
+    if (header.kind == UpdateHeader::Kind::clock) {
+      if (shape.kind != ContentKind::none) return malformed("a clock with a vector");
+      return true;
+    }
+    if (header.range >= ranges_.size())
+      return malformed("an update of range " + std::to_string(header.range) + " of " +
+                       std::to_string(ranges_.size()));
+    LH_TRY(gaia::check_shape(header.form, header.count, length_of(header.range), shape, coder_,
+                             header.exact ? Coding::exact : Coding::up));
+    return true;
+  }
+
+  Result<bool> admit_cut(Rank, const CutHeader& header, const ContentShape& shape) const {
+    if (header.epoch > epoch_) return malformed("a cut of a view to come");
+    if (header.epoch < epoch_) return false;
+    const bool is_report = header.kind == CutHeader::Kind::report;
+    const Range whole{0, place_.layout->size()};
+    const bool is_base =
+        shape.kind == ContentKind::values &&
+        shape.range == (header.standing == Standing::ended ? whole : place_.layout->parameters());
+    if (is_report ? shape.kind != ContentKind::none : !is_base)
+      return malformed("a base of another size, or a report with one");
+    if (header.standing >= Standing::flushed && header.clock == 0)
+      return malformed("an end before the first clock");
+    // A complete clock has an update of this site in it, unless it has come back after it.
+    if (phase_ != Phase::outside && header.clock > told_)
+      return malformed("clock " + std::to_string(header.clock) + " where this site has sent " +
+                       std::to_string(told_));
+    return !is_settled_;
+  }
+
+  Result<bool> admit_barrier(Rank from, const gaia::BarrierHeader& header,
+                             const ContentShape& shape) const {
+    if (header.epoch > epoch_) return malformed("a barrier of a view to come");
+    if (header.epoch < epoch_) return false;
+    const auto slot = routes_.slots.find(header.slot);
+    if (slot == routes_.slots.end() || slot->second != from)
+      return malformed("a barrier for slot " + std::to_string(header.slot) +
+                       ", which the sender does not have");
+    if (header.range >= ranges_.size())
+      return malformed("a barrier of range " + std::to_string(header.range) + " of " +
+                       std::to_string(ranges_.size()));
+    LH_TRY(gaia::check_index_shape(header.form, header.count, length_of(header.range), shape));
+    return true;
+  }
+
+  gaia::Routes routes(const std::vector<Rank>& live, Rank of) const {
+    if (!groups_) return gaia::direct_routes(live, of);
+    const gaia::Groups left = gaia::without_lost(*groups_, live);
+    return config_.exchange == "gaia_hubs" ? gaia::hub_routes(left, place_.size(), of)
+                                           : gaia::peer_routes(left, place_.size(), of);
+  }
+
+  // All begin at clock 0 with equal models. After a loss or a return a cut comes first.
+  void enter_view(Turn& turn) {
+    const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
+    epoch_ = turn.view().epoch;
+    live_ = live_with(Role::worker, turn.place(), turn.view());
+    lost_clock_ = 0;
+    for (const auto& [slot, rank] : routes_.slots)
+      if (slot < place_.size() && !turn.view().has(rank) && base_.has(slot))
+        lost_clock_ = std::max(lost_clock_, base_.mirror(slot));
+    routes_ = routes(live_, place_.self);
+    offered_.reset();
+    verdicts_.clear();
+    blocked_.clear();
+    rates_.clear();
+    for (const auto& [clock, handle] : sent_) updates_->cancel(handle, within(*updates_, turn));
+    sent_.clear();
+    if (is_first) {
+      const auto w = parameters(turn);
+      return settle({w.begin(), w.end()}, 0, 0, turn);
+    }
+    is_settled_ = false;
+    cut_.begin(epoch_, live_);
+    const CutHeader own = report(turn);
+    cut_.report(turn.self(), own.clock, own.standing);
+    std::vector<Rank> others = live_;
+    std::erase(others, turn.self());
+    Turn cut = within(*cuts_, turn);
+    cuts_->send(others, own, {}, {}, cut);
+  }
+
+  void receive_cut(Turn& turn) {
+    while (cuts_->lost()) {
+    }
+    while (auto one = cuts_->poll(within(*cuts_, turn))) {
+      const CutHeader& header = one->header;
+      if (header.epoch != epoch_ || is_settled_) continue;
+      if (header.kind == CutHeader::Kind::report) {
+        cut_.report(one->from, header.clock, header.standing);
+        if (phase_ == Phase::outside && one->from == senior_worker(turn.place(), turn.view()))
+          verdicts_ = header.verdicts;
+      } else if (cut_.donor_of_reported() == one->from) {
+        // Of those that have reported, so nothing that another has sent can replace the donor's.
+        offered_ = {one->from, header.clock, header.samples, one->content.values()};
+      }
+    }
+    if (!is_settled_) try_settle(turn);
+  }
+
+  // A verdict that the senior worker gives after this one comes to all of the view.
+  gaia::CutHeader report(Turn& turn) {
+    CutHeader own{.kind = CutHeader::Kind::report, .epoch = epoch_, .clock = base_.clock()};
+    if (phase_ == Phase::outside) own.standing = Standing::outside;
+    if (phase_ == Phase::averaging || (phase_ == Phase::draining && base_.clock() == told_))
+      own.standing = Standing::flushed;
+    if (phase_ == Phase::ended) own.standing = Standing::ended;
+    if (phase_ == Phase::outside || turn.view().returned.empty() ||
+        senior_worker(turn.place(), turn.view()) != turn.self())
+      return own;
+    Archive ar;
+    stop_.hand_over(ar);
+    const Buffer bytes = ar.take();
+    LH_CHECK(bytes.size() <= gaia::kMostVerdictBytes);
+    for (const std::byte byte : bytes) own.verdicts.push_back(std::uint8_t(byte));
+    return own;
+  }
+
+  // All have reported, and the donor's base is here where it is needed.
+  void try_settle(Turn& turn) {
+    if (!cut_.missing().empty()) return;
+    const auto found = cut_.donor();
+    if (!found) {
+      is_settled_ = true;
+      return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
+                  turn);
+    }
+    const Rank donor = *found;
+    const Round clock = cut_.clock();
+    if (donor == turn.self()) send_base(turn);
+    // Of the lost, as far as this site has them: dropped.
+    const auto record = [&] {
+      if (lost_clock_ > clock) turn.record("lost_clocks", done_, double(lost_clock_ - clock));
+    };
+    if (!cut_.needs_base(turn.self(), !groups_)) {
+      record();
+      return settle(base_.b(), clock, base_.samples(), turn);
+    }
+    if (!offered_ || offered_->from != donor || offered_->clock != clock) return;
+    const OfferedBase base = *std::exchange(offered_, std::nullopt);
+    if (phase_ == Phase::outside) join(base, turn);
+    std::vector<float> b;
+    if (base.b && !place_.phantom)
+      b.assign(base.b->begin(), base.b->begin() + std::ptrdiff_t(acc_.size()));
+    record();
+    settle(std::move(b), clock, base.samples, turn);
+  }
+
+  void send_base(Turn& turn) {
+    std::vector<Rank> to;
+    for (const Rank rank : live_)
+      if (cut_.needs_base(rank, !groups_)) to.push_back(rank);
+    if (to.empty()) return;
+    const bool has_ended = phase_ == Phase::ended;
+    const Range range = has_ended ? Range{0, place_.layout->size()} : place_.layout->parameters();
+    std::vector<float> values = base_.b();
+    if (has_ended && !place_.phantom) values.assign(turn.params().begin(), turn.params().end());
+    cuts_->send(
+        to,
+        {.kind = CutHeader::Kind::base,
+         .epoch = epoch_,
+         .clock = cut_.clock(),
+         .samples = base_.samples(),
+         .standing = cut_.standing()},
+        VectorContent::values(std::make_shared<const std::vector<float>>(std::move(values)), range),
+        {.coding = Coding::exact}, within(*cuts_, turn));
+  }
+
+  // At one that has come back: it begins where the base is, with nothing of its own.
+  void join(const OfferedBase& base, Turn& turn) {
+    Buffer bytes;
+    for (const std::uint8_t byte : verdicts_) bytes.push_back(std::byte(byte));
+    verdicts_.clear();
+    Archive ar(bytes);
+    stop_.hand_over(ar);
+    if (const Status read = ar.finish(); !read)
+      return fail(
+          malformed("the verdicts that were received are none of this job: " + read.error().what),
+          turn);
+    const bool is_over = cut_.standing() != Standing::running;
+    told_ = base.clock;
+    done_ = joined_at_ = is_over ? base.clock - 1 : base.clock;  // the last one is no step's
+    phase_ = is_over ? Phase::draining : Phase::ready;
+    asked_ = told_at_ = turn.now();
+    if (cut_.standing() != Standing::ended) return;
+    phase_ = Phase::ended;
+    if (base.b) std::ranges::copy(*base.b, turn.params().begin());
+    turn.finish();
+  }
+
+  void settle(std::vector<float> b, Round clock, std::uint64_t samples, Turn& turn) {
+    is_settled_ = true;
+    base_.begin(std::move(b), clock, samples, routes_.slot_numbers(), turn.self());
+    LH_CHECK(base_.mirror(turn.self()) == told_);
+    flow_clocks_.assign(routes_.flows.size(), clock + 1);
+    deliver(turn);
+  }
+
+  void receive_updates(Turn& turn) {
+    while (const auto sent = updates_->sent()) rates_.sent(sent->to, sent->bytes, turn.now());
+    while (updates_->lost()) {
+    }  // of a view that is over, or of a lost peer
+    while (auto one = updates_->poll(within(*updates_, turn))) {
+      if (one->header.epoch != epoch_ || phase_ == Phase::ended) continue;
+      const Status taken = take(one->from, one->header, one->content);
+      if (taken) continue;
+      return fail(broken_by(one->from, taken.error()), turn);
+    }
+    deliver(turn);
+  }
+
+  // Checked whole before anything of it is added.
+  Status take(Rank from, const UpdateHeader& header, const VectorContent& content) {
+    const bool is_clock = header.kind == UpdateHeader::Kind::clock;
+    if (!base_.is_new(header.slot, header.clock, is_clock ? ~0u : header.range)) return Ok{};
+    if (header.clock != base_.mirror(header.slot) + 1)
+      return malformed("an update of clock " + std::to_string(header.clock) + " after clock " +
+                       std::to_string(base_.mirror(header.slot)));
+    if (header.clock > told_ + config_.staleness + 1)
+      return malformed("an update of clock " + std::to_string(header.clock) +
+                       ", further ahead than [sync] staleness allows");
+    if (is_clock) {
+      base_.close(header.slot, header.clock, header.samples);
+      blocked_.release_clock(header.slot, header.clock);
+      return Ok{};
+    }
+    auto update = gaia::decode(header.range, header.form, header.count, length_of(header.range),
+                               content, {.clock = header.clock, .origin = from},
+                               header.exact ? Coding::exact : Coding::up, coder_);
+    if (!update) return update.error();
+    base_.add(header.slot, header.clock, *std::move(update));
+    blocked_.release(header.slot, header.clock, header.range);
+    return Ok{};
+  }
+
+  // Sends what is complete for each flow, and adds complete clocks to b.
+  void deliver(Turn& turn) {
+    for (bool more = true; more;) {
+      more = false;
+      for (std::size_t i = 0; i < routes_.flows.size(); ++i) {
+        const gaia::Flow& flow = routes_.flows[i];
+        const auto is_here = [&](gaia::Slot slot) { return base_.mirror(slot) >= flow_clocks_[i]; };
+        if (!std::ranges::all_of(flow.from, is_here)) continue;
+        send_sum(flow, flow_clocks_[i]++, turn);
+        more = true;
+      }
+    }
+    base_.advance();
+    // What may still wait for a peer: it has sent clock told_ - staleness, and read as many before
+    // that.
+    while (!sent_.empty() && sent_.front().first + 2 * config_.staleness + 3 < told_)
+      sent_.pop_front();
+  }
+
+  // Exact: nobody could keep what a codec loses of it.
+  void send_sum(const gaia::Flow& flow, Round clock, Turn& turn) {
+    if (flow.to.empty()) return;
+    Batch batch;
+    for (gaia::RangeUpdate& update : base_.sum(flow.from, clock)) {
+      const std::uint64_t length = length_of(update.range);
+      const gaia::Form form = gaia::smallest_form(update.count, length, coder_, Coding::exact);
+      gaia::RangeUpdate sent = form == gaia::Form::dense ? gaia::densely(update, length) : update;
+      batch.push_back({{.kind = UpdateHeader::Kind::update,
+                        .clock = clock,
+                        .range = sent.range,
+                        .form = form,
+                        .exact = true,
+                        .count = sent.count},
+                       gaia::encode(sent, form, length, {.clock = clock, .origin = turn.self()},
+                                    Coding::exact, coder_),
+                       std::move(sent.indexes)});
+    }
+    send_batch(flow, std::move(batch), turn);
+    send_clock(flow, clock, base_.samples_of(flow.from, clock), turn);
+  }
+
+  void send_batch(const gaia::Flow& flow, Batch batch, Turn& turn) {
+    if (flow.to.empty()) return;
+    announce(flow, batch, turn);
+    const std::uint64_t whole =
+        sizeof(float) * place_.layout->parameters().length * (live_.size() - 1);
+    for (EncodedUpdate& update : batch) {
+      update.header.epoch = epoch_;
+      update.header.slot = flow.as;
+      const ContentShape shape = update.content.shape();
+      sent_bytes_ += shape.size * flow.to.size();
+      exchanges_ += double(shape.size * flow.to.size()) / double(whole);
+      if (has_barrier())
+        for (const Rank to : flow.to) rates_.queued(to, shape.words() * sizeof(float), turn.now());
+      sent_.emplace_back(update.header.clock,
+                         updates_->send(flow.to, update.header, std::move(update.content),
+                                        {.report_sent = has_barrier()}, within(*updates_, turn)));
+    }
+  }
+
+  // In lock-step nobody reads a clock before it is complete.
+  bool has_barrier() const {
+    return config_.staleness > 0 &&
+           (config_.barrier == "on" || (config_.barrier == "auto" && looks_up_));
+  }
+
+  // Updates that will not have left in time: their indexes go before them.
+  void announce(const gaia::Flow& flow, const Batch& batch, Turn& turn) {
+    if (!has_barrier() || batch.empty()) return;
+    std::uint64_t bytes = 0;
+    for (const EncodedUpdate& update : batch) bytes += update.content.shape().bytes();
+    std::vector<Rank> late;
+    for (const Rank to : flow.to) {
+      const auto wait = rates_.until_sent(to, bytes);
+      if (config_.barrier_ms == 0 || (wait && *wait * 1e3 > config_.barrier_ms)) late.push_back(to);
+    }
+    if (late.empty()) return;
+    turn.record("announced", batch.front().header.clock - 1, double(late.size()));
+    for (const EncodedUpdate& update : batch) {
+      const std::uint32_t range = update.header.range;
+      const gaia::Form form = gaia::index_form(update.header.count, length_of(range));
+      barriers_->send(
+          late,
+          {.epoch = epoch_,
+           .clock = update.header.clock,
+           .slot = flow.as,
+           .range = range,
+           .form = form,
+           .count = update.header.count},
+          gaia::encode_indexes(update.indexes, form, update.header.count, length_of(range)), {},
+          within(*barriers_, turn));
+    }
+  }
+
+  void receive_barriers(Turn& turn) {
+    while (barriers_->lost()) {
+    }
+    while (auto one = barriers_->poll(within(*barriers_, turn))) {
+      if (one->header.epoch != epoch_ || phase_ == Phase::ended) continue;
+      if (const Status taken = take_barrier(one->header, one->content); !taken)
+        return fail(broken_by(one->from, taken.error()), turn);
+    }
+  }
+
+  Status take_barrier(const gaia::BarrierHeader& header, const VectorContent& content) {
+    if (!base_.is_new(header.slot, header.clock, header.range)) return Ok{};  // its update is here
+    if (header.clock > told_ + config_.staleness + 1)
+      return malformed("a barrier of clock " + std::to_string(header.clock) +
+                       ", further ahead than [sync] staleness allows");
+    LH_LET(indexes,
+           gaia::decode_indexes(header.form, header.count, length_of(header.range), content));
+    const Range at = ranges_[header.range];
+    blocked_.block(header.slot, header.clock, header.range,
+                   gaia::ranges_of(indexes, at.offset, at.length));
+    return Ok{};
+  }
+
+  void send_clock(const gaia::Flow& flow, Round clock, std::uint64_t samples, Turn& turn) {
+    if (flow.to.empty()) return;
+    updates_->send(flow.to,
+                   {.kind = UpdateHeader::Kind::clock,
+                    .epoch = epoch_,
+                    .clock = clock,
+                    .slot = flow.as,
+                    .samples = samples},
+                   {}, {}, within(*updates_, turn));
+  }
+
   std::uint64_t length_of(std::uint32_t range) const { return ranges_.at(range).length; }
 
   const Config config_;

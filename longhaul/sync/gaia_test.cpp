@@ -124,28 +124,6 @@ TEST(Gaia, NoSiteIsMoreThanDSClocksAhead) {
   }
 }
 
-TEST(Gaia, AllExchangesAndSchedulesEndWithOneModelNearTheOptimum) {
-  constexpr Round kRounds = longhaul::testing::kGate ? 22 : 40;
-  std::size_t number = 0;
-  for (const char* exchange : kGaiaExchanges) {
-    for (const char* schedule : {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"}) {
-      if (longhaul::testing::kStride > 1 && number++ % 7 != 0) continue;
-      SCOPED_TRACE(std::string(exchange) + " " + schedule);
-      TestJob::Config config = gaia_job(6, gaia_settings(0.01, 1, exchange), kRounds);
-      config.settings.push_back({"threshold", {std::string(schedule)}});
-      config.settings.push_back({"flush_every", {std::int64_t(7)}});
-      TestJob job(config);
-      job.run();
-      expect_gaia_ended(job, {0, 1, 2, 3, 4, 5}, kRounds);
-      double mean = 0;
-      for (Rank rank = 0; rank < 6; ++rank) mean += double(rank * rank) / 6;
-      EXPECT_NEAR(job.params(0)[0], mean, 0.5);
-      // Buffers grow by 1 + k^2 in each step of rank k; their mean is kept.
-      EXPECT_NEAR(job.params(0)[7], double(kRounds) * (1 + mean), 1e-2);
-    }
-  }
-}
-
 // What is left at a clock is sent later; after a clock that flushes nothing is left.
 TEST(Gaia, AClockThatFlushesLeavesNothing) {
   TestJob::Config config = gaia_job(3, gaia_settings(0.5, 0), 8);
@@ -163,14 +141,6 @@ TEST(Gaia, AClockThatFlushesLeavesNothing) {
   EXPECT_FALSE(has_left[8]);
   EXPECT_TRUE(has_left[2]);
   EXPECT_TRUE(has_left[6]);
-}
-
-TEST(Gaia, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
-  for (const char* exchange : kGaiaExchanges) {
-    TestJob::Config config = gaia_job(4, gaia_settings(0.05, 1, exchange), 2);
-    config.takes = [](Rank rank) { return int(rank) * 3; };
-    EXPECT_EQ(testing::changed_by_saving(config), "") << exchange;
-  }
 }
 
 // Every update is announced, and every step reads all parameters.
@@ -193,25 +163,6 @@ TEST(Gaia, WithTheBarrierOnItEndsAndSavesAsWithout) {
   }
 }
 
-TEST(Gaia, ExplainsWhatItSendsToWhomAndWhy) {
-  TestJob job(gaia_job(6, gaia_settings(0.04, 1, "gaia_hubs"), 1));
-  const Explanation said = gaia_at(job, 0).explain();
-  const auto says = [&](std::string_view words) {
-    return std::ranges::any_of(
-        said.lines, [&](const std::string& line) { return line.find(words) != std::string::npos; });
-  };
-  // gaia.md invariant 9's schedule.
-  EXPECT_TRUE(says("T = 0.04 at clock 1, 0.0126 at 10, 0.004 at 100"));
-  EXPECT_TRUE(says("may lead the slowest one by 1 clock."));
-  EXPECT_TRUE(says("directed flows a clock, direct would have 30"));
-  ASSERT_EQ(said.tables.size(), 2u);
-  EXPECT_EQ(said.tables[0].head.size(), said.tables[0].rows[0].size());
-  EXPECT_TRUE(std::ranges::any_of(
-      said.tables[0].rows, [](const auto& row) { return row[1] == "the sum of its group"; }));
-  // Dense is 6 values of 4 bytes.
-  EXPECT_EQ(said.tables[1].rows.back().back(), "0.024 dense");
-}
-
 TEST(Gaia, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   TestJob::Config config = gaia_job(4, gaia_settings(0.05, 0), 1000);
   config.stop = {.max_rounds = 1000, .max_samples = 30, .report_every = 2, .lag = 1};
@@ -219,15 +170,6 @@ TEST(Gaia, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   job.run();
   // 4 in a round: 32 after round 7, which is reported; it takes effect a round later.
   expect_gaia_ended(job, {0, 1, 2, 3}, 9);
-}
-
-TEST(Gaia, AModelThatIsNotFiniteEndsTheRunWithAReason) {
-  TestJob::Config config = gaia_job(3, gaia_settings(0.05, 1), 1000);
-  for (auto& learner : config.learners) learner.rate = 1e6f;
-  TestJob job(config);
-  job.run();
-  ASSERT_FALSE(job.failures.empty());
-  EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
 }
 
 TEST(Gaia, BadSettingsAreRefusedWithTheKey) {

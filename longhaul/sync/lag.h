@@ -12,8 +12,15 @@
 // full: what the server keeps of their gradients and what they keep of it agree again. A worker
 // that has returned knows no model until the server sends it one. f_m is the sum of the losses of
 // worker m's samples, plus mu/2 |theta|^2. All in fp64; the learner's parameters are a copy.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+
 #include "longhaul/core/registry.h"
 #include "longhaul/core/vector_channel.h"
+#include "longhaul/sync/entry.h"
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/lag/descent.h"
 #include "longhaul/sync/lag/smoothness.h"
 
@@ -60,7 +67,28 @@ struct LagHeader {
 
 class Lag final : public Strategy {
  public:
-  static SyncEntry entry();
+  static SyncEntry entry() {
+    return strategy_entry<Lag>(
+        {.name = "lag",
+         .summary = "gradient descent in which gradients that barely moved are not sent again",
+         .traits = {.takes_outer = false,
+                    .no_feedback = "sends fp64 differences of gradients, which lose nothing",
+                    .takes_unbiased = false,
+                    .when_lost = "its gradient is taken out of the sum and the others go on",
+                    .lets_return = true,
+                    .served = true,
+                    .only_overlay = "hub"},
+         .presets = {{"overlay", "kind", {std::string("hub")}}},
+         .small = {{"memory", {std::int64_t(2)}}},
+         .costs = {{.rounds = "every step",
+                    .sent = "2 S (fp64) if its gradient has moved; receives 2 S",
+                    .waits_for = "all",
+                    .staleness = "until the gradient has moved",
+                    .memory = "6 S; server (2 n + 6) S",
+                    .when_lost = "goes on without"}}},
+        make_lag);
+  }
+
   struct Config {
     std::string rule = "worker";
     double xi = -1;
@@ -98,49 +126,406 @@ class Lag final : public Strategy {
       LONGHAUL_FIELD(tolerance, .doc = "of `least`", .max = 1e300, .positive = true);
     }
   };
-  Lag(const Config&, SyncParts, const Place&);
+  Lag(const Config& config, SyncParts parts, const Place& place)
+      : config_(config),
+        place_(place),
+        size_(place.layout->parameters().length),
+        named_server_(parts.server),
+        stop_(parts.stop),
+        overlay_(std::move(parts.overlay)),
+        descent_(descent_config(config)) {
+    own(*overlay_, kOverlayChild);
+    channel_ = std::make_unique<Channel>(
+        place,
+        ChannelConfig{.stream = "lag",
+                      .limits = ChannelLimits::models(kUnreadLagModels, *place.layout)},
+        std::move(parts.transfer), nullptr, nullptr, std::bind_front(&Lag::admit, this));
+    own(*channel_, {1, "channel"});
+  }
 
-  void on_start(Turn&) override;
-  void on_step(const StepResult&, Turn&) override;
-  void on_computed(const Computed&, Turn&) override;
-  void on_progress(Turn&) override;
-  void on_scored(Round, const Evaluation&, Turn&) override;
+  void on_start(Turn& turn) override {
+    has_started_ = true;
+    if (!is_worker()) return;
+    const auto x = turn.params().first(parameter_count(place_));
+    theta_.assign(x.begin(), x.end());
+    knows_model_ = !place_.comes_back();
+  }
+
+  void on_step(const StepResult& result, Turn&) override { result_ = result; }
+
+  void on_computed(const Computed& computed, Turn& turn) override {
+    is_computing_ = false;
+    samples_ = computed.samples;
+    for (std::size_t i = 0; i < result_.solution.size(); ++i)
+      result_.solution[i] += config_.mu * computed_at_[i];
+    if (has_failed_) return;
+    if (has_ended_) return take_end(turn);
+    if (std::exchange(is_stale_, false)) {
+      if (asked_) compute(theta_, turn);
+      return;
+    }
+    next_gradient(turn);
+  }
+
+  void on_progress(Turn& turn) override {
+    if (!has_started_ || has_failed_) return;
+    if (place_.comes_back() && turn.view().epoch == 0) return;  // not let in yet
+    if (!has_entered_ || view_.epoch != turn.view().epoch) enter_view(turn);
+    do {
+      if (is_server()) advance(turn);
+    } while (!has_failed_ && receive(turn));
+  }
+
+  void on_scored(Round round, const Evaluation& evaluation, Turn&) override {
+    if (open_.erase(round) > 0) is_over_ |= stop_.reached(evaluation);
+  }
+
   Round rounds_done() const override { return round_; }
   bool lets_return() const override { return true; }
-  std::string waiting_for() const override;
-  void state(Archive&) override;
+  std::string waiting_for() const override {
+    if (has_failed_ || is_computing_) return "";
+    if (is_server() && !awaited_.empty()) {
+      std::string text = "round " + std::to_string(round_) + ": answers of ranks";
+      for (const Rank rank : awaited_)
+        if (!answers_.contains(rank)) text += " " + std::to_string(rank);
+      return text;
+    }
+    if (has_ended_ || is_server()) return "";
+    if (!has_entered_) return place_.comes_back() ? "being let in by the others" : "";
+    return "round " + std::to_string(round_) + ": the model of rank " + std::to_string(server_) +
+           ", the server";
+  }
+
+  void state(Archive& ar) override {
+    ar.expect("lag");
+    ar(has_started_, has_entered_, has_ended_, has_failed_, view_, server_, reign_, round_, theta_);
+    ar(knows_model_, used_);
+    ar(asked_, is_computing_, is_stale_, computed_at_, result_, gradient_, uploaded_, loss_,
+       samples_, smoothness_);
+    ar(phase_, descent_, admitted_, answers_, awaited_, open_, is_over_);
+  }
 
  private:
+  // As fp32, of a peer: a model or an answer, of which each waits for the other.
+  static constexpr std::uint32_t kUnreadLagModels = 8;
+
+  static lag::Descent::Config descent_config(const Config& config) {
+    const lag::Rule rule = lag::rule_of(config.rule);
+    const double usual = rule == lag::Rule::server ? 1 : 0.1;
+    return {.rule = rule,
+            .xi = config.xi < 0 ? usual : config.xi,
+            .memory = config.memory,
+            .smoothness = config.smoothness};
+  }
+
+  // Every node makes the same, one without a learner too: it may be the server.
+  static Result<std::unique_ptr<Strategy>> make_lag(const Settings& settings, SyncParts parts,
+                                                    const Place& place) {
+    Config config;
+    LH_TRY(read_settings(settings, config));
+    return std::unique_ptr<Strategy>(std::make_unique<Lag>(config, std::move(parts), place));
+  }
+
   using Channel = VectorChannel<LagHeader>;
   using Kind = LagHeader::Kind;
   using Model = std::vector<double>;
 
   // Both.
-  Result<bool> admit(Rank from, const LagHeader&, const ContentShape&);
-  void enter_view(Turn&);
-  void begin_reign(Turn&);
-  Rank server_of(const View&) const;
+  Result<bool> admit(Rank from, const LagHeader& header, const ContentShape& shape) {
+    const bool is_empty =
+        header.kind == Kind::skip || (header.kind == Kind::resume && !header.knows_model);
+    const bool fits = is_empty ? shape.kind == ContentKind::none
+                               : shape.kind == ContentKind::doubles && shape.size == size_;
+    if (!fits) return malformed("a vector of another size, or one where none belongs");
+    if (header.reign > reign_) return malformed("a vector under a server to come");
+    if (header.reign < reign_) return false;
+    if (header.is_for_server()) {
+      if (!is_server() || !place_.member(from).is(Role::worker))
+        return malformed("an answer to a server that this node is not, or of no worker");
+      LH_TRY(admit_answer(from, header));
+      return true;
+    }
+    const bool is_due = header.round >= round_ && !asked_ && !has_ended_;
+    if (from != server_ || !is_worker() || !is_due)
+      return malformed("a model that this worker does not wait for");
+    return true;
+  }
+
+  void enter_view(Turn& turn) {
+    const bool is_first = !std::exchange(has_entered_, true);
+    view_ = turn.view();
+    if (live_workers().empty())
+      return fail(state_lost("all workers are lost: restart them and resume"), turn);
+    const Rank server = server_of(view_);
+    const bool has_returned = std::ranges::any_of(view_.returned, [&](const auto& one) {
+      return one.second == view_.epoch &&
+             (place_.member(one.first).is(Role::worker) || one.first == server);
+    });
+    if (is_first || has_returned || server != server_) {
+      server_ = server;
+      return begin_reign(turn);
+    }
+    std::erase_if(awaited_, [&](Rank rank) { return !view_.has(rank); });
+    for (Rank rank = 0; rank < place_.size(); ++rank)
+      if (!view_.has(rank)) descent_.drop(rank);
+  }
+
+  // Every worker tells the server the model that it knows.
+  void begin_reign(Turn& turn) {
+    reign_ = view_.epoch;
+    is_stale_ = is_computing_;
+    asked_.reset();
+    uploaded_.clear();
+    if (is_server()) {
+      phase_ = Phase::resuming;
+      admitted_.clear();
+      answers_.clear();
+      awaited_ = live_workers();
+    } else {
+      phase_ = Phase::idle;
+      awaited_.clear();
+      answers_.clear();
+      if (!is_worker() && !std::exchange(has_ended_, true))
+        turn.finish();  // neither learns nor serves
+    }
+    if (is_worker())
+      send({server_},
+           {.kind = Kind::resume,
+            .round = round_,
+            .has_ended = has_ended_,
+            .knows_model = knows_model_,
+            .samples = used_},
+           knows_model_ ? &theta_ : nullptr, turn);
+  }
+
+  Rank server_of(const View& view) const {
+    if (named_server_ && view.has(*named_server_)) return *named_server_;
+    const auto workers = live_with(Role::worker, place_, view);
+    return workers.empty() ? view.lowest() : workers.front();
+  }
+
   bool is_worker() const { return place_.me().is(Role::worker); }
   bool is_server() const { return server_ == place_.self; }
-  bool receive(Turn&);
-  void send(const std::vector<Rank>& to, LagHeader, const Model*, Turn&);
-  void fail(const Error&, Turn&);
+  bool receive(Turn& turn) {
+    bool any = false;
+    while (channel_->lost()) {
+    }  // of a lost peer: enter_view() has seen to it
+    while (auto one = channel_->poll(within(*channel_, turn))) {
+      if (one->header.reign != reign_ || has_failed_) continue;
+      any = true;
+      Model values = one->content.doubles();
+      if (!are_finite(values)) {
+        fail(not_finite("rank " + std::to_string(one->from) + " sent a vector that is not finite"),
+             turn);
+      } else if (one->header.is_for_server()) {
+        serve(one->from, one->header, std::move(values), turn);
+      } else {
+        take_model(one->header, std::move(values), turn);
+      }
+    }
+    return any;
+  }
 
-  // A worker: lag.cpp.
-  void take_model(const LagHeader&, Model, Turn&);
-  void compute(Model at, Turn&);
-  void next_gradient(Turn&);
-  void answer(Turn&);
-  void take_end(Turn&);
+  void send(const std::vector<Rank>& to, LagHeader header, const Model* values, Turn& turn) {
+    header.reign = reign_;
+    VectorContent content;
+    if (values && place_.phantom)
+      content = VectorContent::phantom({.kind = ContentKind::doubles, .range = {}, .size = size_});
+    else if (values)
+      content = VectorContent::doubles(*values);
+    channel_->send(to, header, std::move(content), {}, within(*channel_, turn));
+  }
 
-  // The server: lag_server.cpp.
-  Status admit_answer(Rank from, const LagHeader&);
-  void serve(Rank from, const LagHeader&, Model, Turn&);
-  void advance(Turn&);
-  bool resume_newest(Turn&);
-  void begin_round(Turn&);
-  void end_round(Turn&);
-  void end_run(Turn&);
+  void fail(const Error& error, Turn& turn) {
+    has_failed_ = true;
+    turn.fail({error.kind, who("lag, round " + std::to_string(round_), turn.place()) + error.what});
+  }
+
+  // --- a worker ------------------------------------------------------------------------------
+  void take_model(const LagHeader& header, Model values, Turn& turn) {
+    theta_ = std::move(values);
+    round_ = header.round;
+    used_ = header.samples;
+    knows_model_ = true;
+    if (header.kind == Kind::end) return take_end(turn);
+    asked_ = header;
+    if (!is_computing_) compute(theta_, turn);
+  }
+
+  void compute(Model at, Turn& turn) {
+    is_computing_ = true;
+    computed_at_ = at;
+    turn.compute(FullGradient{std::move(at), true});
+  }
+
+  // The gradient at theta_; the first time, those by which L_m is found.
+  void next_gradient(Turn& turn) {
+    if (!are_finite(result_.solution) || !std::isfinite(result_.loss))
+      return fail(not_finite("its gradient is not finite; set a larger [sync] smoothness"), turn);
+    if (smoothness_.is_known() || !smoothness_.has_begun() || computed_at_ == theta_) {
+      gradient_ = result_.solution;
+      loss_ = result_.loss;
+      if (!smoothness_.has_begun())
+        smoothness_.begin(theta_, gradient_, turn.random(Purpose::init, 0, place_.self, 1));
+    } else {
+      smoothness_.probed(result_.solution);
+    }
+    if (!smoothness_.is_known()) return compute(smoothness_.probe(), turn);
+    answer(turn);
+  }
+
+  void answer(Turn& turn) {
+    LagHeader header = *std::exchange(asked_, std::nullopt);
+    double square = 0, moved = 0;
+    uploaded_.resize(gradient_.size());
+    Model delta = gradient_;
+    for (std::size_t i = 0; i < delta.size(); ++i) {
+      delta[i] -= uploaded_[i];
+      moved += delta[i] * delta[i];
+      square += theta_[i] * theta_[i];
+    }
+    header.objective = loss_ + config_.mu / 2 * square;
+    header.samples = samples_;
+    header.smoothness = smoothness_.value();
+    const bool uploads = header.must_upload || moved > header.rhs;
+    header.kind = uploads ? Kind::delta : Kind::skip;
+    for (std::size_t i = 0; uploads && i < delta.size(); ++i) uploaded_[i] += delta[i];
+    send({server_}, header, uploads ? &delta : nullptr, turn);
+  }
+
+  void take_end(Turn& turn) {
+    has_ended_ = true;
+    asked_.reset();
+    if (is_computing_) return;  // for a server before this one; on_computed() comes back
+    const auto x = turn.params();
+    for (std::size_t i = 0; i < theta_.size() && i < x.size(); ++i) x[i] = float(theta_[i]);
+    turn.finish();
+  }
+
+  // --- the server ----------------------------------------------------------------------------
+  Status admit_answer(Rank from, const LagHeader& header) {
+    const bool is_due = std::find(awaited_.begin(), awaited_.end(), from) != awaited_.end() &&
+                        (header.kind == Kind::resume) == (phase_ == Phase::resuming) &&
+                        (header.kind == Kind::resume || header.round == round_);
+    if (!is_due || !admitted_.insert(from).second)
+      return malformed("an answer that nobody waits for, or a second one");
+    return Ok{};
+  }
+
+  void serve(Rank from, const LagHeader& header, Model values, Turn&) {
+    answers_[from] = {header, std::move(values)};
+  }
+
+  // All who are awaited have answered, or are lost.
+  void advance(Turn& turn) {
+    while (!has_failed_ && (phase_ == Phase::resuming || phase_ == Phase::collecting)) {
+      for (const Rank rank : awaited_)
+        if (!answers_.contains(rank)) return;
+      if (phase_ == Phase::collecting) {
+        end_round(turn);
+      } else if (!resume_newest(turn)) {
+        return;
+      }
+      if (!has_failed_) is_over_ ? end_run(turn) : begin_round(turn);
+    }
+  }
+
+  // The newest model that a live node knows; of equal ones the lowest rank's. False: there is none.
+  bool resume_newest(Turn& turn) {
+    if (answers_.empty())
+      return false;  // all who are awaited are lost: a view will say who follows
+    const Answer* newest = nullptr;
+    for (const auto& [rank, one] : answers_) {
+      is_over_ |= one.header.has_ended;
+      used_ = std::max(used_, one.header.samples);
+      if (one.header.knows_model && (!newest || one.header.round > newest->header.round))
+        newest = &one;
+    }
+    const bool own_is_newest = knows_model_ && (!newest || round_ > newest->header.round);
+    if (!newest && !own_is_newest) {
+      fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
+      return false;
+    }
+    if (!own_is_newest) round_ = newest->header.round;
+    descent_.begin(own_is_newest ? theta_ : newest->delta);
+    return true;
+  }
+
+  void begin_round(Turn& turn) {
+    phase_ = Phase::collecting;
+    admitted_.clear();
+    answers_.clear();
+    const std::vector<Rank> live = live_workers();
+    const auto asked = descent_.asked(live, turn.random(Purpose::members, round_, 0));
+    // The loss is known where all compute: for `least` in the rounds that are reported.
+    const bool all_compute = config_.least && (round_ + 1) % stop_.report_every == 0;
+    awaited_ = all_compute ? live : asked;
+    if (!is_worker()) theta_ = descent_.model();
+    knows_model_ = true;
+    LagHeader ask{.kind = Kind::model,
+                  .round = round_,
+                  .must_upload = descent_.must_upload(),
+                  .rhs = descent_.rhs(live.size()),
+                  .samples = used_};
+    if (!asked.empty()) send(asked, ask, &descent_.model(), turn);
+    std::vector<Rank> others;
+    std::ranges::set_difference(awaited_, asked, std::back_inserter(others));
+    ask.must_upload = false;
+    ask.rhs = LagHeader::kMost;  // nothing moves as far
+    if (!others.empty()) send(others, ask, &descent_.model(), turn);
+  }
+
+  void end_round(Turn& turn) {
+    double objective = 0;
+    std::uint64_t uploads = 0;
+    for (const auto& [rank, one] : answers_) {  // in rank order
+      objective += one.header.objective;
+      used_ += one.header.samples;
+      if (!view_.has(rank) || one.header.kind == Kind::skip) continue;
+      descent_.upload(rank, one.delta, one.header.smoothness);
+      ++uploads;
+    }
+    const std::size_t live = live_workers().size();
+    turn.record("uploads", round_, double(uploads));
+    if (answers_.size() == live && !place_.phantom) {
+      turn.record("objective", round_, objective);
+      is_over_ |= config_.least && objective - *config_.least < config_.tolerance;
+    }
+    descent_.step(live);
+    ++round_;
+    theta_ = descent_.model();
+    for (const double v : theta_)
+      if (!std::isfinite(v))
+        return fail(not_finite("the model is not finite; set a larger [sync] smoothness"), turn);
+    if (round_ % stop_.report_every == 0 && open_.size() <= stop_.lag) {
+      open_.insert(round_ - 1);
+      auto model = std::make_shared<std::vector<float>>();
+      if (stop_.snapshots) {
+        for (const double v : theta_) model->push_back(float(v));
+        model->resize(place_.layout->size());
+      }
+      turn.report(round_ - 1, std::move(model));
+    }
+    is_over_ |= round_ >= stop_.max_rounds ||
+                (stop_.max_hours && seconds(turn.now()) >= *stop_.max_hours * 3600) ||
+                (stop_.max_samples > 0 && used_ >= stop_.max_samples);
+  }
+
+  // All workers have the same model; a worker that had it before has it still.
+  void end_run(Turn& turn) {
+    phase_ = Phase::ended;
+    awaited_.clear();
+    std::vector<Rank> to;
+    for (const auto& rank : live_workers()) {
+      const auto one = answers_.find(rank);
+      if (one == answers_.end() || !one->second.header.has_ended) to.push_back(rank);
+    }
+    theta_ = descent_.model();
+    if (!to.empty())
+      send(to, {.kind = Kind::end, .round = round_, .samples = used_}, &theta_, turn);
+    if (!is_worker() && !std::exchange(has_ended_, true)) turn.finish();
+  }
+
   std::vector<Rank> live_workers() const { return live_with(Role::worker, place_, view_); }
 
   const Config config_;

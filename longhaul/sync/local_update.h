@@ -16,13 +16,7 @@ class LocalUpdate {
   }
 
   // u_k = x_k - X, of the parameters; empty for phantoms.
-  std::vector<float> update(Turn& turn) const {
-    const auto x = parameters(turn);
-    LH_CHECK(x.size() == anchor_.size());
-    std::vector<float> u(x.size());
-    for (std::size_t i = 0; i < u.size(); ++i) u[i] = x[i] - anchor_[i];
-    return u;
-  }
+  std::vector<float> update(Turn& turn) const { return difference_of(parameters(turn), anchor_); }
 
   // X <- X + outer(ubar); x_k <- X. `ubar` is used up.
   void apply(std::span<float> ubar, Transform& outer, Turn& turn) {

@@ -118,7 +118,7 @@ TEST(LocalUpdate, AnAnchorOfAnotherModelIsFound) {
 TEST(LocalUpdate, AnUpdateWithoutAnAnchorIsOurFault) {
   OneNode node(3);
   const LocalUpdate local;
-  EXPECT_DEATH(local.update(node.turn), "anchor_");
+  EXPECT_DEATH(local.update(node.turn), "check failed");
 }
 
 }  // namespace

@@ -1,71 +1,56 @@
 // One worker of NBSync, step by step, with an overlay whose means come when the test says so.
 // Periods, utilisation and whole jobs: tests/nbsync_test.cpp.
-#include "longhaul/sync/nbsync.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "longhaul/outer/none.h"
 #include "longhaul/sync/testing/hand_made.h"
-#include "longhaul/sync/testing/one_node.h"
+#include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::Floats;
 using testing::HandMadeOverlay;
-using testing::OneNode;
 using testing::Quadratic;
 using namespace std::chrono_literals;
 
+constexpr Quadratic::Config kHalving{
+    .target = 0, .slope = 0, .start = 8, .rate = 0.5f, .buffers = 1};
+
 // Two parameters and a buffer that counts the steps.
-struct Worker {
-  explicit Worker(NBSync::Config config = {},
-                  Quadratic::Config like = {.target = 0, .slope = 0, .start = 8, .rate = 0.5f},
+struct Worker : testing::HandMadeNode {
+  explicit Worker(std::vector<Setting> settings = {}, Quadratic::Config like = kHalving,
                   StopConfig stop = {.max_rounds = 1000, .report_every = 1000})
-      : config(std::move(config)), stop(stop), node(3, with_buffer(like)) {
-    build();
-    nbsync->feed_all([](Machine& m, Turn& t) { m.on_start(t); }, node.turn);
+      : HandMadeNode(3, like, {{"oregon"}}, 0, stop,
+                     testing::maker("nbsync", std::move(settings))) {
+    start();
     progress();
   }
-  static Quadratic::Config with_buffer(Quadratic::Config like) { return like.buffers = 1, like; }
-  void build() {
-    auto made = std::make_unique<HandMadeOverlay>();
-    if (overlay) std::swap(made->begun, overlay->begun), made->outcomes = overlay->outcomes;
-    overlay = made.get();
-    nbsync = std::make_unique<NBSync>(
-        config,
-        SyncParts{std::move(made), std::make_unique<outer::None>(outer::NoneConfig{}), stop});
-  }
-  bool computes() const { return !node.context.wanted.empty(); }
-  void progress() { nbsync->on_progress(node.turn); }
+  bool computes() const { return !context.wanted.empty(); }
   // The step under way ends.
   void step(Time took = 1s) {
     ASSERT_TRUE(computes());
-    node.context.wanted.clear();
-    node.context.now += took;
-    const StepResult result = *node.learner.step(LocalStep{});
-    nbsync->on_step(result, node.turn);
-    nbsync->on_computed({.steps = 1, .samples = 1, .elapsed = took}, node.turn);
+    context.wanted.clear();
+    context.now += took;
+    strategy->on_step(*learner.step(LocalStep{}), turn);
+    strategy->on_computed({.steps = 1, .samples = 1, .elapsed = took}, turn);
     progress();
+  }
+  // What comes in the midst of a step.
+  void outcome(VectorId key, Floats values) {
+    overlay->outcomes[key] = {std::move(values), 1, {0}, {}};
+    context.busy = computes();
+    progress();
+    context.busy = false;
   }
   void mean(Round window, Floats values, Floats extras) {
     overlay->outcomes[{window, 0, 0}] = {std::move(values), 1, {0}, {}};
-    overlay->outcomes[{window, 0, 1}] = {std::move(extras), 1, {0}, {}};
-    node.context.busy = computes();
-    progress();
-    node.context.busy = false;
+    outcome({window, 0, 1}, std::move(extras));
   }
   const HandMadeOverlay::Begun& sent(Round window) { return overlay->begun.at({window, 0, 0}); }
   const HandMadeOverlay::Begun& extras(Round window) { return overlay->begun.at({window, 0, 1}); }
-  Floats x() { return node.all(); }
-
-  NBSync::Config config;
-  StopConfig stop;
-  OneNode node;
-  HandMadeOverlay* overlay = nullptr;
-  std::unique_ptr<NBSync> nbsync;
+  Floats x() { return all(); }
 };
 
 // Steps halve x: 8, 4, 2, 1 ... The first is the first window's; the next two were taken while its
@@ -83,15 +68,11 @@ TEST(NBSync, Inv2_EveryStepIsInExactlyOneUpdateTheFirstWindowIncluded) {
   EXPECT_EQ(w.sent(1).values, (Floats{-3.5f, -3.5f})) << "from 4 to 1/2";
   EXPECT_EQ(w.extras(1).values, (Floats{4})) << "the buffers as they were before the swap";
   EXPECT_EQ(w.x(), (Floats{6, 6, 1})) << "W_1";
-  const auto steps = w.node.done<Record>();
-  double sum = 0;
-  for (const Record& record : steps)
-    if (record.name == "steps") sum += record.value;
-  EXPECT_EQ(sum, 4);
+  EXPECT_EQ(w.sum_of("steps"), 4);
 }
 
 TEST(NBSync, Inv1_WIsTheSumOfTheMeans) {
-  Worker w({.global_rate = 0.5});
+  Worker w({{"global_rate", {0.5}}});
   Floats expected = {8, 8};
   for (Round window = 0; window < 5; ++window) {
     for (Round i = 0; i <= window; ++i) w.step();
@@ -106,10 +87,10 @@ TEST(NBSync, Inv1_WIsTheSumOfTheMeans) {
 // One a window, made of a step at least; none before the model of the window before is installed.
 TEST(NBSync, Inv3_OneUpdateAWindowOfOneStepAtLeast) {
   Worker w;
-  for (Round window = 0; window < 4; ++window)
+  for (Round window = 0; window < 4; ++window) {
     w.overlay->outcomes[{window, 0, 0}] = {{0, 0}, 1, {0}, {}};
-  for (Round window = 0; window < 4; ++window)
     w.overlay->outcomes[{window, 0, 1}] = {{0}, 1, {0}, {}};
+  }
   for (Round steps = 1; steps <= 4; ++steps) {
     w.step();
     EXPECT_EQ(w.overlay->begun.size(), 2 * steps);
@@ -120,16 +101,10 @@ TEST(NBSync, Inv3_OneUpdateAWindowOfOneStepAtLeast) {
 TEST(NBSync, Inv4_TheSwapIsWholeAndAtAStepBoundary) {
   Worker w;
   w.step();
-  w.overlay->outcomes[{0, 0, 0}] = {{1, 1}, 1, {0}, {}};
-  w.node.context.busy = true;
-  w.progress();
-  w.node.context.busy = false;
+  w.outcome({0, 0, 0}, {1, 1});
   w.step();
   EXPECT_EQ(w.x(), (Floats{2, 2, 2}));
-  w.overlay->outcomes[{0, 0, 1}] = {{7}, 1, {0}, {}};
-  w.node.context.busy = true;
-  w.progress();
-  w.node.context.busy = false;
+  w.outcome({0, 0, 1}, {7});
   EXPECT_EQ(w.x(), (Floats{2, 2, 2}));
   w.step();
   EXPECT_EQ(w.x(), (Floats{9, 9, 7}));
@@ -137,46 +112,42 @@ TEST(NBSync, Inv4_TheSwapIsWholeAndAtAStepBoundary) {
 
 // x = W_t + keep (x - mark), and the mark moves along: no step is handed over twice.
 TEST(NBSync, WhatIsKeptOfTheOwnProgressIsNotHandedOverAgain) {
-  Worker w({.keep = 0.5}, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f},
-           {.max_rounds = 1000, .report_every = 1});
+  Worker w({{"keep", {0.5}}}, kHalving, {.max_rounds = 1000, .report_every = 1});
   w.step();
   w.mean(0, {-4, -4}, {1});
   w.step();  // 4 to 2
   EXPECT_EQ(w.sent(1).values, (Floats{-2, -2}));
   EXPECT_EQ(w.x(), (Floats{3, 3, 1})) << "W_1 = 4, and half of -2";
-  EXPECT_EQ(*w.node.done<Report>().at(0).model, (Floats{4, 4, 1})) << "W_1 is what is scored";
-  w.nbsync->feed_all([](Machine& m, Turn& t) { m.on_scored(0, {}, t); }, w.node.turn);
+  EXPECT_EQ(*w.done<Report>().at(0).model, (Floats{4, 4, 1})) << "W_1 is what is scored";
+  w.score(0);
   w.mean(1, {0, 0}, {1});
   w.step();
   EXPECT_EQ(w.sent(2).values, (Floats{-1.5f, -1.5f})) << "from 3";
 }
 
-// d_i / h_i weigh alike, and the mean of the h_j multiplies them.
 // Once a window, before its first step, and counted as none.
 TEST(NBSync, TheLocalOptimiserStartsAfreshInEachWindowIfToldTo) {
   for (const bool reset : {false, true}) {
-    NBSync::Config config;
-    config.reset_optimizer = reset;
-    Worker worker(config);
-    worker.step(), worker.step();
-    worker.mean(0, {0, 0}, {0});
-    worker.step();  // a swap is at a step boundary
-    ASSERT_EQ(worker.node.context.wanted.size(), 1u);
-    const bool resets = std::holds_alternative<ResetOptimizer>(worker.node.context.wanted[0].first);
-    EXPECT_EQ(resets, reset);
+    Worker w({{"reset_optimizer", {reset}}});
+    w.step(), w.step();
+    w.mean(0, {0, 0}, {0});
+    w.step();  // a swap is at a step boundary
+    ASSERT_EQ(w.context.wanted.size(), 1u);
+    EXPECT_EQ(std::holds_alternative<ResetOptimizer>(w.context.wanted[0].first), reset);
     if (!reset) continue;
-    worker.node.context.wanted.clear();
-    worker.nbsync->on_step({}, worker.node.turn);
-    worker.nbsync->on_computed({.steps = 1}, worker.node.turn);
-    worker.progress();
-    EXPECT_FALSE(std::holds_alternative<ResetOptimizer>(worker.node.context.wanted.at(0).first));
-    worker.mean(1, {0, 0}, {0});
-    EXPECT_FALSE(worker.overlay->begun.contains({2, 0, 0})) << "a window has a step at least";
+    w.context.wanted.clear();
+    w.strategy->on_step({}, w.turn);
+    w.strategy->on_computed({.steps = 1}, w.turn);
+    w.progress();
+    EXPECT_FALSE(std::holds_alternative<ResetOptimizer>(w.context.wanted.at(0).first));
+    w.mean(1, {0, 0}, {0});
+    EXPECT_FALSE(w.overlay->begun.contains({2, 0, 0})) << "a window has a step at least";
   }
 }
 
+// d_i / h_i weigh alike, and the mean of the h_j multiplies them.
 TEST(NBSync, ByStepsUpdatesCountPerStep) {
-  Worker w({.first = 2, .weights = "steps"});
+  Worker w({testing::set_count("first", 2), testing::set_name("weights", "steps")});
   w.step();
   EXPECT_TRUE(w.overlay->begun.empty());
   w.step();
@@ -189,31 +160,29 @@ TEST(NBSync, ByStepsUpdatesCountPerStep) {
 
 TEST(NBSync, BySamplesUpdatesWeighWhatTheirSitesHold) {
   for (const std::string weights : {"equal", "samples"}) {
-    Worker w({.weights = weights},
-             {.target = 0, .slope = 0, .start = 8, .rate = 0.5f, .samples = 7});
+    Quadratic::Config like = kHalving;
+    like.samples = 7;
+    Worker w({testing::set_name("weights", weights)}, like);
     w.step();
     EXPECT_EQ(w.sent(0).weight, weights == "equal" ? 1 : 7);
   }
 }
 
 TEST(NBSync, AFullWindowWaitsForItsMeanAndSaysHowLong) {
-  Worker w({.max_steps = 3});
+  Worker w({testing::set_count("max_steps", 3)});
   w.step();
   for (int i = 0; i < 3; ++i) w.step();
   EXPECT_FALSE(w.computes());
-  EXPECT_NE(w.nbsync->waiting_for(), "");
-  w.node.context.now += 5s;
+  EXPECT_NE(w.strategy->waiting_for(), "");
+  w.context.now += 5s;
   w.mean(0, {0, 0}, {1});
   EXPECT_TRUE(w.computes());
-  double waited = 0;
-  for (const Record& record : w.node.done<Record>())
-    if (record.name == "window_wait_s") waited += record.value;
-  EXPECT_EQ(waited, 5);
+  EXPECT_EQ(w.sum_of("window_wait_s"), 5);
 }
 
 // Cut off from the others a worker does not walk away without bound.
 TEST(NBSync, AnOrphanPausesAtABoundary) {
-  Worker w({.orphan_s = 10});
+  Worker w({{"orphan_s", {10.0}}});
   w.step(4s);
   w.step(2s);
   w.mean(0, {0, 0}, {1});
@@ -229,8 +198,7 @@ TEST(NBSync, AnOrphanPausesAtABoundary) {
 // What was computed after the last swap, while the verdict was on its way, is in no window: the run
 // leaves W_T on all nodes.
 TEST(NBSync, TheRunEndsWithTheGlobalModel) {
-  Worker w({}, {.target = 0, .slope = 0, .start = 8, .rate = 0.5f},
-           {.target_accuracy = 0.5, .max_rounds = 1000, .report_every = 1});
+  Worker w({}, kHalving, {.target_accuracy = 0.5, .max_rounds = 1000, .report_every = 1});
   w.step();
   w.mean(0, {-1, -1}, {1});
   w.step();
@@ -239,14 +207,13 @@ TEST(NBSync, TheRunEndsWithTheGlobalModel) {
   EXPECT_EQ(w.x(), (Floats{6, 6, 5}));
   w.step();
   EXPECT_EQ(w.x(), (Floats{3, 3, 6}));
-  w.node.context.busy = true;
-  w.nbsync->feed_all([](Machine& m, Turn& t) { m.on_scored(0, {.accuracy = 0.9}, t); },
-                     w.node.turn);
-  w.node.context.busy = false;
-  EXPECT_TRUE(w.node.done<Finish>().empty());
+  w.context.busy = true;
+  w.score(0, {.accuracy = 0.9});
+  w.context.busy = false;
+  EXPECT_TRUE(w.done<Finish>().empty());
   w.step();
   EXPECT_EQ(w.x(), (Floats{6, 6, 5}));
-  EXPECT_EQ(w.node.done<Finish>().size(), 1u);
+  EXPECT_EQ(w.done<Finish>().size(), 1u);
   EXPECT_FALSE(w.computes());
 }
 
@@ -254,7 +221,9 @@ TEST(NBSync, TheRunEndsWithTheGlobalModel) {
 // the share q of the way to its minimum the roots of z z - z + q say how fast W gets there.
 TEST(NBSync, Inv7And8_ADelayOfOneWindowContractsAsTheFormulaSays) {
   for (const double rate : {0.1, 0.5, 0.9, 0.99}) {
-    Worker w({}, {.target = 0, .slope = 0, .start = 8, .rate = float(rate)});
+    Quadratic::Config like = kHalving;
+    like.rate = float(rate);
+    Worker w({}, like);
     double before = 0, log_sum = 0;
     for (Round window = 0; window < 60; ++window) {
       w.step();  // installs the window before, if any
@@ -274,11 +243,10 @@ TEST(NBSync, Inv7And8_ADelayOfOneWindowContractsAsTheFormulaSays) {
 }
 
 TEST(NBSync, FewerMaxStepsThanTheFirstWindowNeedsAreRefused) {
-  Place place;
-  place.members = std::make_shared<const Members>(Members{{"oregon"}});
-  const Status status = NBSync::check({.first = 3, .max_steps = 2}, place);
+  const Status status = testing::status_of(
+      "nbsync", {testing::set_count("first", 3), testing::set_count("max_steps", 2)});
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().what.find("max_steps = 2 is less than first = 3"), std::string::npos);
+  EXPECT_NE(status.error().what.find("max_steps"), std::string::npos);
 }
 
 }  // namespace

@@ -1,118 +1,124 @@
-#include "longhaul/sync/power_sgd.h"
-
+// PowerSGD: as bsp, but of each weight matrix of the gradient a product of rank r is averaged.
+//   Vogels, Karimireddy, Jaggi, "PowerSGD: practical low-rank gradient compression for distributed
+//   optimization", NeurIPS 2019, algorithms 1 (compression) and 2 (error feedback)
 #include "longhaul/sync/entry.h"
-#include "longhaul/sync/flat.h"
+#include "longhaul/sync/gradient_rounds.h"
+#include "longhaul/sync/power/low_rank.h"
 
 namespace longhaul::sync {
+namespace {
 
-// Factors must not be sparse, and their errors not be added to those of other factors. Equal
-// optimisers make equal models: a node that returns is given the optimiser's state, too.
-SyncEntry PowerSgd::entry() {
-  return strategy_entry<PowerSgd>(
-      {.name = "power_sgd",
-       .summary = "as bsp, gradients of weight matrices as products of low rank",
-       .traits = {.no_feedback = "feeds back what its factors lose by itself",
-                  .takes_unbiased = false,
-                  .when_lost = "waits until the others agree that it is gone, repeats the step "
-                               "without it",
-                  .lets_return = true},
-       .costs = {{.rounds = "every step",
-                  .sent = "two exchanges: r (rows + columns) of each matrix, the rest whole",
-                  .waits_for = "all, twice every step",
-                  .staleness = "0",
-                  .memory = "error: S; factors: as sent",
-                  .when_lost = "agreed mean, goes on"}}});
-}
-
-PowerSgd::PowerSgd(const Config& config, SyncParts parts, const Place& place)
-    : Synchronous(entry(), std::move(parts)),
-      config_(config),
-      factors_(*place.layout, config.rank) {}
-
-// Q ~ N(0, 1), the same on all; of a warm start only where a column has come to nothing.
-void PowerSgd::draw(Turn& turn) {
-  if (!config_.warm_start) std::fill(q_.begin(), q_.end(), 0.f);
-  Random random = turn.random(Purpose::codec, round(), 0);
-  factors_.fill_empty(q_, [&] { return random.normal(); });
-}
-
-void PowerSgd::begin_run(Turn& turn) {
-  if (turn.place().phantom) return;
-  error_.assign(parameter_count(turn.place()), 0.f);
-  q_.assign(factors_.right_size(), 0.f);
-}
-
-// g_k: the gradient of one batch of B_k samples at x.
-void PowerSgd::begin_round(Turn& turn) {
-  if (optimizer_.set(turn)) return;
-  optimizer_.forget();
-  turn.compute(Gradient{});
-}
-
-// D_k = g_k + e_k;  P <- sum B_k D_k Q / sum B_k
-void PowerSgd::on_computed(const Computed& computed, Turn& turn) {
-  if (optimizer_.on_computed()) {
-    if (working()) begin_round(turn);  // it was set
-    return;
+class PowerSgd final : public GradientRounds {
+ public:
+  // Factors must not be sparse, and their errors not be added to those of other factors.
+  static SyncEntry entry() {
+    return strategy_entry<PowerSgd>(
+        {.name = "power_sgd",
+         .summary = "as bsp, gradients of weight matrices as products of low rank",
+         .traits = {.no_feedback = "feeds back what its factors lose by itself",
+                    .takes_unbiased = false,
+                    .when_lost = "waits until the others agree that it is gone, repeats the step "
+                                 "without it",
+                    .lets_return = true},
+         .costs = {{.rounds = "every step",
+                    .sent = "two exchanges: r (rows + columns) of each matrix, the rest whole",
+                    .waits_for = "all, twice every step",
+                    .staleness = "0",
+                    .memory = "error: S; factors: as sent",
+                    .when_lost = "agreed mean, goes on"}}});
   }
-  if (applying_) {
-    applying_ = false;
-    return end_round(turn);
+
+  struct Config {
+    std::uint32_t rank = 2;
+    bool warm_start = true;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(rank, .doc = "of the products that stand for matrices (r)", .min = 1,
+                     .max = 1024);
+      LONGHAUL_FIELD(warm_start, .doc = "begin with the last step's Q, not with a new one");
+    }
+  };
+
+  PowerSgd(const Config& config, SyncParts parts, const Place& place)
+      : GradientRounds(entry(), std::move(parts)),
+        config_(config),
+        factors_(*place.layout, config.rank) {}
+
+  // D_k = g_k + e_k;  P <- sum B_k D_k Q / sum B_k
+  void give_gradient(const Computed& computed, Turn& turn) override {
+    std::vector<float> p;
+    if (!turn.place().phantom) {
+      draw(turn);
+      const auto g = turn.grads().first(error_.size());
+      for (std::size_t i = 0; i < error_.size(); ++i) error_[i] += g[i];
+      p = factors_.left(error_, q_);
+    }
+    contribute(p, double(computed.samples), computed, turn);
   }
-  std::vector<float> p;
-  if (!turn.place().phantom) {
-    draw(turn);
-    const auto g = turn.grads().first(error_.size());
-    for (std::size_t i = 0; i < error_.size(); ++i) error_[i] += g[i];
-    p = factors_.left(error_, q_);
+
+  void state(Archive& ar) override {
+    Synchronous::state(ar);
+    ar(error_, p_, q_, applying_, optimizer_);
   }
-  contribute(p, double(computed.samples), computed, turn);
-}
 
-// P <- orthonormal(P);  Q <- sum B_k D_k^T P / sum B_k
-void PowerSgd::use_mean(std::span<float> mean, Turn& turn) {
-  p_.assign(mean.begin(), mean.end());
-  if (factors_.right_size() == 0) return use_second_mean({}, turn);  // nothing is factored
-  std::vector<float> q;
-  if (!turn.place().phantom) {
-    factors_.orthonormalise(p_);
-    q = factors_.right(error_, p_);
+ private:
+  void begin_run(Turn& turn) override {
+    if (turn.place().phantom) return;
+    error_.assign(parameter_count(turn.place()), 0.f);
+    q_.assign(factors_.right_size(), 0.f);
   }
-  contribute_second(q, turn);
-}
 
-// gbar = P Q^T;  e_k <- D_k - gbar where that is factored, else 0;  x <- opt(x, outer(gbar))
-void PowerSgd::use_second_mean(std::span<float> mean, Turn& turn) {
-  if (turn.place().phantom) return apply({}, turn);
-  q_.assign(mean.begin(), mean.end());
-  std::vector<float> gbar = factors_.product(p_, q_);
-  for (std::size_t i = 0; i < error_.size(); ++i) error_[i] -= gbar[i];
-  factors_.clear_rest(error_);  // nothing is lost of what is not factored
-  apply(gbar, turn);
-}
+  std::size_t exchanged(const Turn&) const override { return factors_.left_size(); }
+  std::size_t exchanged_second() const override { return factors_.right_size(); }
+  // P <- orthonormal(P);  Q <- sum B_k D_k^T P / sum B_k
+  void use_mean(std::span<float> mean, Turn& turn) override {
+    p_.assign(mean.begin(), mean.end());
+    if (factors_.right_size() == 0) return use_second_mean({}, turn);  // nothing is factored
+    std::vector<float> q;
+    if (!turn.place().phantom) {
+      factors_.orthonormalise(p_);
+      q = factors_.right(error_, p_);
+    }
+    contribute_second(q, turn);
+  }
 
-void PowerSgd::apply(std::span<float> gradient, Turn& turn) {
-  outer().apply(gradient);
-  std::copy(gradient.begin(), gradient.end(), turn.grads().begin());
-  applying_ = true;
-  turn.compute(ApplyGradient{});
-}
+  // gbar = P Q^T;  e_k <- D_k - gbar where that is factored, else 0;  x <- opt(x, outer(gbar))
+  void use_second_mean(std::span<float> mean, Turn& turn) override {
+    if (turn.place().phantom) return apply({}, turn);
+    q_.assign(mean.begin(), mean.end());
+    std::vector<float> gbar = factors_.product(p_, q_);
+    for (std::size_t i = 0; i < error_.size(); ++i) error_[i] -= gbar[i];
+    factors_.clear_rest(error_);  // nothing is lost of what is not factored
+    apply(gbar, turn);
+  }
 
-// What the sender's factors have lost of its gradients is not this worker's.
-void PowerSgd::on_returned(Turn&) {
-  std::fill(error_.begin(), error_.end(), 0.f);
-  optimizer_.on_returned();
-}
+  // The error of the sender's factors is not this worker's.
+  void on_returned(Turn& turn) override {
+    std::fill(error_.begin(), error_.end(), 0.f);
+    GradientRounds::on_returned(turn);
+  }
 
-bool PowerSgd::fits(std::size_t parameters) const {
-  return Synchronous::fits(parameters) && error_.size() == parameters &&
-         p_.size() == (parameters > 0 ? factors_.left_size() : 0) &&
-         q_.size() == (parameters > 0 ? factors_.right_size() : 0);
-}
+  bool fits(std::size_t parameters) const override {
+    return Synchronous::fits(parameters) && error_.size() == parameters &&
+           p_.size() == (parameters > 0 ? factors_.left_size() : 0) &&
+           q_.size() == (parameters > 0 ? factors_.right_size() : 0);
+  }
 
-void PowerSgd::state(Archive& ar) {
-  Synchronous::state(ar);
-  ar(error_, p_, q_, applying_, optimizer_);
-}
+  // Q ~ N(0, 1), the same on all; of a warm start only where a column has come to nothing.
+  void draw(Turn& turn) {
+    if (!config_.warm_start) std::fill(q_.begin(), q_.end(), 0.f);
+    Random random = turn.random(Purpose::codec, round(), 0);
+    factors_.fill_empty(q_, [&] { return random.normal(); });
+  }
+
+  const Config config_;
+  const power::LowRank factors_;
+  std::vector<float> error_;  // e; from a gradient until its mean is here: g + e
+  std::vector<float> p_, q_;  // the newest means, equal on all
+};
+
+}  // namespace
+
+SyncEntry power_sgd_entry() { return PowerSgd::entry(); }
 
 }  // namespace longhaul::sync

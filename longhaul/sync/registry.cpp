@@ -2,53 +2,48 @@
 
 #include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/asp.h"
-#include "longhaul/sync/bsp.h"
-#include "longhaul/sync/diloco.h"
-#include "longhaul/sync/dpsgd.h"
 #include "longhaul/sync/ds_sync.h"
 #include "longhaul/sync/easgd.h"
-#include "longhaul/sync/esync.h"
 #include "longhaul/sync/fedasync.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedavg.h"
 #include "longhaul/sync/fedgsync.h"
-#include "longhaul/sync/fedprox.h"
-#include "longhaul/sync/fedssgd.h"
-#include "longhaul/sync/gadmm.h"
 #include "longhaul/sync/gaia.h"
 #include "longhaul/sync/lag.h"
-#include "longhaul/sync/nbsync.h"
 #include "longhaul/sync/p3.h"
-#include "longhaul/sync/power_sgd.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/sfb.h"
 #include "longhaul/sync/shadowsync.h"
 #include "longhaul/sync/skewscout.h"
-#include "longhaul/sync/sparse_loco.h"
 #include "longhaul/sync/ssp.h"
 #include "longhaul/sync/staleness_lab.h"
-#include "longhaul/sync/streaming_diloco.h"
 
 namespace longhaul::sync {
+
+// Defined in the files of the strategies.
+SyncEntry bsp_entry(), diloco_entry(), sparse_loco_entry(), fedprox_entry(), fedssgd_entry(),
+    esync_entry(), nbsync_entry(), dpsgd_entry(), power_sgd_entry(), gadmm_entry(),
+    streaming_diloco_entry();
+
 namespace {
 
 // clang-format off
 constexpr SyncEntry (*kStrategies[])() = {
-    Bsp::entry,
+    bsp_entry,
     FedAvg::entry,
-    DiLoCo::entry,
-    SparseLoCo::entry,
-    FedProx::entry,
-    FedSsgd::entry,
-    ESync::entry,
-    NBSync::entry,
+    diloco_entry,
+    sparse_loco_entry,
+    fedprox_entry,
+    fedssgd_entry,
+    esync_entry,
+    nbsync_entry,
     Asp::entry,
     Ssp::entry,
     FedAsync::entry,
     FedAt::entry,
     FedGSync::entry,
     Easgd::entry,
-    Dpsgd::entry,
+    dpsgd_entry,
     Adpsgd::entry,
     Selmcast::entry,
     StalenessLab::entry,
@@ -56,12 +51,12 @@ constexpr SyncEntry (*kStrategies[])() = {
     ShadowSync::entry,
     Gaia::entry,
     Sfb::entry,
-    PowerSgd::entry,
+    power_sgd_entry,
     P3::entry,
-    Gadmm::entry,
+    gadmm_entry,
     Lag::entry,
     SkewScout::entry,
-    StreamingDiLoCo::entry,
+    streaming_diloco_entry,
 };
 // clang-format on
 

@@ -4,30 +4,14 @@
 
 #include <set>
 
-#include "longhaul/codec/fp32.h"
-#include "longhaul/outer/none.h"
 #include "longhaul/sync/testing/test_job.h"
-#include "longhaul/transfer/reliable.h"
 
 namespace longhaul::sync {
 namespace {
 
-Place one_worker() {
-  Place place;
-  place.members = std::make_shared<const Members>(Members{{"oregon"}});
-  place.layout = Layout::flat(4);
-  return place;
-}
-
-SyncParts parts() {
-  SyncParts parts{
-      testing::everyone_to_everyone(), std::make_unique<outer::None>(outer::NoneConfig{}), {}};
-  parts.transfer = std::make_unique<transfer::Reliable>(one_worker());
-  parts.make_transfer = [] { return std::make_unique<transfer::Reliable>(one_worker()); };
-  parts.rate = 0.1;
-  parts.make_codec = [](bool) { return std::make_unique<codec::Fp32>(); };
-  parts.make_outer = [] { return std::make_unique<outer::None>(outer::NoneConfig{}); };
-  return parts;
+Result<std::unique_ptr<Strategy>> made_of(const SyncEntry& entry, const Settings& settings) {
+  const testing::OneNode node(4);
+  return entry.make(settings, testing::plain_parts(node.place), node.place);
 }
 
 TEST(SyncRegistry, EveryEntrySaysWhatItIsAndIsMadeByDefault) {
@@ -36,11 +20,11 @@ TEST(SyncRegistry, EveryEntrySaysWhatItIsAndIsMadeByDefault) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     EXPECT_FALSE(entry.summary.empty()) << entry.name;
     EXPECT_FALSE(entry.traits.when_lost.empty()) << entry.name;
-    const auto made = entry.make(Settings{.table = "sync"}, parts(), one_worker());
+    const auto made = made_of(entry, Settings{.table = "sync"});
     ASSERT_TRUE(made) << made.error().what;
     EXPECT_EQ((*made)->rounds_done(), 0u);
     const Settings small{"sync", "", 0, entry.small};
-    EXPECT_TRUE(entry.make(small, parts(), one_worker())) << entry.name;
+    EXPECT_TRUE(made_of(entry, small)) << entry.name;
     for (const FieldDoc& doc : entry.describe()) EXPECT_FALSE(doc.field.doc.empty());
   }
 }
@@ -50,7 +34,7 @@ TEST(SyncRegistry, AMisspeltKeyIsAnsweredWithTheNearest) {
   for (const SyncEntry& entry : registry()) {
     for (const FieldDoc& doc : entry.describe()) {
       Settings settings{"sync", "job.toml", 3, {{std::string(doc.field.name) + "x", doc.data}}};
-      const auto made = entry.make(settings, parts(), one_worker());
+      const auto made = made_of(entry, settings);
       ASSERT_FALSE(made);
       EXPECT_NE(made.error().what.find(doc.field.name), std::string::npos) << made.error().what;
     }
@@ -61,7 +45,7 @@ TEST(SyncRegistry, AnImpossibleValueIsRefused) {
   const Settings settings{"sync", "job.toml", 3, {{"steps", {std::int64_t{0}}, "job.toml", 4}}};
   const auto entry = find_entry(registry(), settings, "fedavg");
   ASSERT_TRUE(entry);
-  const auto made = (*entry)->make(settings, parts(), one_worker());
+  const auto made = made_of(**entry, settings);
   ASSERT_FALSE(made);
   EXPECT_NE(made.error().what.find("job.toml:4"), std::string::npos) << made.error().what;
 }

@@ -4,14 +4,11 @@
 
 #include "longhaul/outer/momentum.h"
 #include "longhaul/sync/testing/hand_made.h"
-#include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::Floats;
-using testing::HandMadeOverlay;
-using testing::OneNode;
 using testing::Probe;
 using testing::Quadratic;
 
@@ -25,31 +22,23 @@ Members three(Rank self, std::uint32_t incarnation) {
 }
 
 // One of three workers; values 0 and 1 are parameters, 2 is a buffer.
-struct Returner {
+struct Returner : testing::HandMadeNode {
   explicit Returner(Rank self, std::uint32_t incarnation = 0, StopConfig stop = kStop)
-      : node(3, Quadratic::Config{.start = incarnation > 0 ? 99.f : 8.f, .buffers = 1},
-             three(self, incarnation)),
-        stop_config(stop) {
-    node.place.self = self;
-    build();
-    probe->feed_all([](Machine& m, Turn& t) { m.on_start(t); }, node.turn);
+      : HandMadeNode(3, Quadratic::Config{.start = incarnation > 0 ? 99.f : 8.f, .buffers = 1},
+                     three(self, incarnation), self, stop,
+                     [](SyncParts parts, const Place&) {
+                       parts.outer = std::make_unique<outer::Momentum>(outer::MomentumConfig{});
+                       return std::make_unique<Probe>(std::move(parts), false);
+                     }),
+        probe(dynamic_cast<Probe*>(strategy.get())) {
+    start();
   }
-  void build() {
-    auto made = std::make_unique<HandMadeOverlay>();
-    overlay = made.get();
-    probe = std::make_unique<Probe>(
-        SyncParts{std::move(made), std::make_unique<outer::Momentum>(outer::MomentumConfig{}),
-                  stop_config},
-        false);
-  }
-  void progress() { probe->on_progress(node.turn); }
-  void see(View view) {
+  void see(View next) {
     overlay->next.clear();  // what the others have they must say again
-    const View before = std::exchange(node.view, std::move(view));
-    probe->feed_all([&](Machine& m, Turn& t) { m.on_view(before, t); }, node.turn);
+    HandMadeNode::see(std::move(next));
   }
   void compute() {
-    probe->on_computed({.samples = 4}, node.turn);
+    probe->on_computed({.samples = 4}, turn);
     progress();
   }
   // The mean of the round that runs.
@@ -68,31 +57,32 @@ struct Returner {
     overlay->next = {{0, parameters}, {1, extras}};
     progress();
   }
+  // A part of a state of `total` bytes, from the senior.
+  void hear_state(StateTransfer::StatePart part, Payload body) {
+    EXPECT_TRUE(hear(0, {kStateTransfer, StateTransfer::StatePart::kKind, 2,
+                         Payload(share(to_wire(part))), std::move(body)}));
+  }
   std::vector<Send> take_sends() {
-    auto sends = node.done<Send>();
-    std::erase_if(node.context.actions, [](const auto& a) { return std::get_if<Send>(&a); });
+    auto sends = done<Send>();
+    std::erase_if(context.actions, [](const auto& a) { return std::get_if<Send>(&a); });
     for (const Send& send : sends)
-      if (send.message.is_bulk()) node.credits.give(send.to, send.service.service_class());
+      if (send.message.is_bulk()) credits.give(send.to, send.service.service_class());
     return sends;
   }
   std::string failure() const {
-    const auto failed = node.done<Fail>();
+    const auto failed = done<Fail>();
     return failed.empty() ? "" : failed.front().error.what;
   }
 
-  OneNode node;
-  StopConfig stop_config;
-  HandMadeOverlay* overlay = nullptr;
-  std::unique_ptr<Probe> probe;
+  Probe* probe;
 };
 
 // Takes what `from` has sent to `to`; how many messages of handing over that were.
 int carry(Returner& from, Returner& to) {
   int carried = 0;
   for (const Send& send : from.take_sends()) {
-    if (send.to != to.node.place.self) continue;
-    EXPECT_TRUE(to.probe->feed_message(from.node.place.self, send.message, send.message.machine,
-                                       to.node.turn));
+    if (send.to != to.place.self) continue;
+    EXPECT_TRUE(to.hear(from.place.self, send.message));
     carried += send.message.machine == kStateTransfer;
   }
   return carried;
@@ -159,8 +149,8 @@ TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
   EXPECT_EQ(back.probe->rounds_done(), 3u);
   EXPECT_EQ(back.probe->rounds, 1) << "the fourth round runs here, too";
   EXPECT_EQ(back.probe->runs, 0);
-  EXPECT_EQ(back.node.all(), senior.node.all());
-  EXPECT_EQ(back.node.all()[2], 22);
+  EXPECT_EQ(back.all(), senior.all());
+  EXPECT_EQ(back.all()[2], 22);
   EXPECT_EQ(carry(back, senior), 1) << "that it has it";
   for (Returner* site : {&senior, &back}) {
     site->round({0, 1, 2}, 2, 30);
@@ -192,8 +182,7 @@ TEST(Returning, WhoeverKnowsTheModelIsGivenNoOther) {
                        2,
                        Payload(share(to_wire(StateTransfer::StateReceived{2}))),
                        {}};
-    ASSERT_TRUE(!by_receipt ||
-                senior.probe->feed_message(1, have, kStateTransfer, senior.node.turn));
+    if (by_receipt) EXPECT_TRUE(senior.hear(1, have));
     senior.mean(by_receipt ? std::vector<Rank>{0, 2} : std::vector<Rank>{0, 1, 2}, 2);
     EXPECT_TRUE(senior.take_sends().empty());
   }
@@ -217,7 +206,7 @@ TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
     other.mean({2}, 3, /*value=*/40);
     EXPECT_EQ(carry(other, back), 1);
     EXPECT_EQ(back.probe->rounds_done(), 2u);
-    EXPECT_EQ(back.node.all(), other.node.all());
+    EXPECT_EQ(back.all(), other.all());
   }
   Returner back(1, 1);  // another than the senior is lost while it stands in: the round is repeated
   back.see({2, {0, 1, 2}, {{1, 2}}});
@@ -235,13 +224,13 @@ TEST(Returning, WhoeverComesBackAtTheEndEndsWithTheOthers) {
     if (ended_before) senior.round({0, 2}, 1, 50);
     senior.see(kBack);
     if (!ended_before) senior.round({0, 2}, 1, 50);
-    EXPECT_EQ(senior.node.done<Finish>().size(), 1u);
+    EXPECT_EQ(senior.done<Finish>().size(), 1u);
     back.see(kBack);
     back.others_at(2, 2);
     EXPECT_EQ(carry(senior, back), 1);
-    EXPECT_EQ(back.node.done<Finish>().size(), 1u);
+    EXPECT_EQ(back.done<Finish>().size(), 1u);
     EXPECT_EQ(back.probe->rounds, 0);
-    EXPECT_EQ(back.node.all(), senior.node.all());
+    EXPECT_EQ(back.all(), senior.all());
   }
 }
 
@@ -263,15 +252,11 @@ TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
   back.others_at(5, 5);
   const auto sends = senior.take_sends();
   ASSERT_EQ(sends.size(), 1u);
-  ASSERT_TRUE(back.probe->feed_message(0, sends[0].message, kStateTransfer, back.node.turn));
+  ASSERT_TRUE(back.hear(0, sends[0].message));
   EXPECT_EQ(back.probe->waiting_for(), "the model of round 5") << "that was round 1's";
   EXPECT_EQ(back.failure(), "");
   // The same bytes in the name of the round that it waits for.
-  const std::uint64_t length = sends[0].message.body.size();
-  Message lie{kStateTransfer, StateTransfer::StatePart::kKind, 2,
-              Payload(share(to_wire(StateTransfer::StatePart{5, false, 0, length}))),
-              sends[0].message.body};
-  ASSERT_TRUE(back.probe->feed_message(0, lie, kStateTransfer, back.node.turn));
+  back.hear_state({5, false, 0, sends[0].message.body.size()}, sends[0].message.body);
   EXPECT_NE(back.failure().find("it is not of the beginning of a round"), std::string::npos);
   EXPECT_EQ(back.probe->rounds, 0);
 }
@@ -281,12 +266,9 @@ TEST(Returning, BytesThatAreNoStateEndTheRun) {
   back.see(kBack);
   back.others_at(4, 4);
   back.others_at(5, 5);
-  const Message lie{kStateTransfer, StateTransfer::StatePart::kKind, 2,
-                    Payload(share(to_wire(StateTransfer::StatePart{5, false, 0, 3}))),
-                    Payload(share(Buffer(3)))};
-  ASSERT_TRUE(back.probe->feed_message(0, lie, kStateTransfer, back.node.turn));
+  back.hear_state({5, false, 0, 3}, Payload(share(Buffer(3))));
   EXPECT_NE(back.failure().find("is none of this job"), std::string::npos) << back.failure();
-  EXPECT_EQ(back.node.done<Fail>().size(), 1u);
+  EXPECT_EQ(back.done<Fail>().size(), 1u);
 }
 
 // A senior that lies about the length of what it holds must not bring this node down later.

@@ -1,10 +1,10 @@
 #include "longhaul/sync/sfb.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/sfb/explain.h"
 #include "longhaul/sync/sfb/rule.h"
 
 namespace longhaul::sync {
@@ -17,18 +17,13 @@ constexpr std::uint64_t kMostModels = 8;
 constexpr std::uint32_t kMostNodes = 4096, kClocksUnread = 2, kControlsUnread = 8;
 constexpr std::uint64_t kMostRestBytes = 1000000;  // staleness > 0: sent to everybody
 
-std::uint32_t sfb_workers(const Place& place) {
-  std::uint32_t count = 0;
-  for (const Member& member : *place.members) count += member.is(Role::worker) ? 1 : 0;
-  return count;
-}
-
 // With partial spread a worker hears of each other one once in a cycle, and in a view with
 // newcomers one clock later. The longest cycle of any workers who may be left.
 std::uint32_t lead_of(const sfb::Config& config, const Place& place) {
   if (config.spread != "partial") return 0;
   std::uint32_t longest = 0;
-  for (std::uint32_t workers = sfb_workers(place); workers > 1; --workers)
+  const std::size_t all = place.members.with(Role::worker).size();
+  for (auto workers = std::uint32_t(all); workers > 1; --workers)
     longest = std::max(longest, sfb::partial_cycle(config.partial_peers, workers));
   return longest + 1;
 }
@@ -42,20 +37,17 @@ StopConfig sfb_stop(StopConfig config, std::uint32_t staleness, std::uint32_t le
 
 // With site spread a site is one party: its uplink carries the factors of all its workers.
 sfb::Parts parts_for(const sfb::Config& config, const SyncParts& with, const Place& place) {
+  const RankList workers = place.members.with(Role::worker);
   std::map<std::string, std::uint32_t> sites;
-  std::uint32_t workers = 0, most = 0;
-  for (const Member& member : *place.members)
-    if (member.is(Role::worker)) {
-      ++workers;
-      most = std::max(most, ++sites[member.site]);
-    }
+  std::uint32_t most = 0;
+  for (const Rank rank : workers) most = std::max(most, ++sites[place.member(rank).site]);
   const bool by_site = sfb::spread_of(config.spread, place) == sfb::Spread::site;
   constexpr std::uint64_t kSpan = 1024;
   const Coder coder(place.phantom, with.make_codec(false), nullptr);
   const double bytes = double(coder.size(Coding::up, {0, kSpan})) / double(kSpan);
   return {*place.layout,
           std::uint64_t(with.batch) * (by_site ? most : 1),
-          by_site ? sites.size() : workers,
+          by_site ? sites.size() : workers.size(),
           bytes,
           bytes,
           config};
@@ -110,14 +102,18 @@ std::vector<sfb::BackwardStage> stages_for(const sfb::Config& config, const sfb:
 }
 
 void adapt_sfb(const Settings& settings, SyncTraits& traits) {
-  const Setting* adopts = settings.find("on_divergence");
-  const auto* choice = adopts ? std::get_if<std::string>(&adopts->value.data) : nullptr;
-  if (choice && *choice == "adopt") traits.lets_return = false;
-  const Setting* found = settings.find("staleness");
-  const auto* clocks = found ? std::get_if<std::int64_t>(&found->value.data) : nullptr;
-  if (!clocks || *clocks == 0) return;
+  const auto config = config_of<sfb::Config>(settings);
+  if (config.on_divergence == "adopt") traits.lets_return = false;
+  if (config.staleness == 0) return;
   traits.bits = Bits::schedule;
   traits.takes_outer = false;
+}
+
+// Ranges of the overlay's vectors: the rest of the first stage, buffers, the rest of the others.
+// With partial spread: the model that the run ends with, models, the rest of each stage.
+std::uint32_t mean_range(std::uint32_t stage, bool is_partial) {
+  if (is_partial) return stage + 2;
+  return stage == 0 ? 0 : stage + 1;
 }
 
 }  // namespace
@@ -126,6 +122,8 @@ SyncEntry Sfb::entry() {
   return strategy_entry<Sfb>(
       {.name = "sfb",
        .summary = "send the factors of a matrix gradient instead of the matrix",
+       .sends = "Of a fully connected layer a worker sends the factors of its gradient where they "
+                "are smaller than the matrix. The rest goes over the overlay as a mean",
        .traits = {.no_feedback = "has nothing to add an error to: every clock has other factors",
                   .takes_unbiased = false,
                   .when_lost = "the others agree which of its clocks count and go on",
@@ -184,11 +182,8 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
   factors.limits.vectors = kClocksUnread * (kinds_of_parts() + 1);
   factors.limits.bytes =
       kClocksUnread * numbers * sizeof(float) + factors.limits.vectors * channel::kMostHeaderBytes;
-  factors_ = std::make_unique<FactorChannel>(
-      place, factors, with.make_transfer(), nullptr, nullptr,
-      [this](Rank from, const sfb::FactorsHeader& header, const ContentShape& shape) {
-        return admit(from, header, shape);
-      });
+  factors_ = std::make_unique<FactorChannel>(place, factors, with.make_transfer(), nullptr, nullptr,
+                                             std::bind_front(&Sfb::admit, this));
   control_ = std::make_unique<ControlChannel>(
       place,
       ChannelConfig{.stream = "sfb control",
@@ -349,8 +344,7 @@ void Sfb::finish_clock(Turn& turn) {
 void Sfb::close_clock(Turn& turn) {
   phase_ = Phase::deciding;
   asked_ = turn.now();
-  Turn below = within(stop_, turn);
-  stop_.round_done(clock_ - 1, turn.params(), samples_, below);
+  stop_.round_done(clock_ - 1, turn.params(), samples_, within(stop_, turn));
 }
 
 bool Sfb::end_run(Turn& turn) {
@@ -376,9 +370,8 @@ bool Sfb::decide(Turn& turn) {
 
 bool Sfb::is_complete(Round clocks) const {
   if (!has_factors()) return true;
-  for (Rank rank = 0; rank < place_.size(); ++rank)
-    if (place_.member(rank).is(Role::worker) && !store_.is_complete(rank, clocks)) return false;
-  return true;
+  return std::ranges::all_of(place_.members.with(Role::worker),
+                             [&](Rank rank) { return store_.is_complete(rank, clocks); });
 }
 
 bool Sfb::can_apply() const {
@@ -394,9 +387,8 @@ std::vector<Rank> Sfb::origins(Round clock) const {
     ranks.insert(std::ranges::upper_bound(ranks, place_.self), place_.self);
     return ranks;
   }
-  std::vector<Rank> ranks;
-  for (Rank rank = 0; rank < place_.size(); ++rank)
-    if (place_.member(rank).is(Role::worker) && store_.counts(rank, clock)) ranks.push_back(rank);
+  std::vector<Rank> ranks = place_.members.with(Role::worker);
+  std::erase_if(ranks, [&](Rank rank) { return !store_.counts(rank, clock); });
   return ranks;
 }
 
@@ -407,16 +399,10 @@ std::uint32_t Sfb::parties() const {
 
 void Sfb::fail(const Error& error, Turn& turn) {
   phase_ = Phase::failed;
-  turn.fail({error.kind, "sfb, clock " + std::to_string(clock_) + ", site " +
-                             turn.place().me().site + " (rank " + std::to_string(turn.self()) +
-                             "): " + error.what});
+  turn.fail({error.kind, who("sfb, clock " + std::to_string(clock_), turn.place()) + error.what});
 }
 
 std::string Sfb::waiting_for() const {
-  const auto list = [](std::string text, const std::vector<Rank>& ranks) {
-    for (const Rank rank : ranks) text += " " + std::to_string(rank);
-    return text;
-  };
   if (phase_ == Phase::deciding) return stop_.waiting_for();
   if (phase_ == Phase::averaging || phase_ == Phase::mixing || phase_ == Phase::comparing)
     return final_.waiting_for();
@@ -427,8 +413,8 @@ std::string Sfb::waiting_for() const {
   if (phase_ == Phase::entering) return "the verdict on clock " + std::to_string(clock_);
   if (!flushes && !waits && !returns && phase_ != Phase::ready) return "";
   if (!is_settled_)
-    return list("epoch " + std::to_string(epoch_) + ": which clocks ranks have:",
-                recovery_.missing());
+    return "epoch " + std::to_string(epoch_) +
+           ": which clocks ranks have:" + listed(recovery_.missing());
   if (returns)
     return "the model of the senior worker, to enter with clock " +
            std::to_string(store_.entry(place_.self)) + "; " + final_.waiting_for();
@@ -441,13 +427,9 @@ std::string Sfb::waiting_for() const {
       if (is_partial() ? waits && !store_.is_here(rank, clock_) : !store_.is_complete(rank, clocks))
         late.push_back(rank);
   if (late.empty()) return waits ? final_.waiting_for() : "";
-  const std::string text = list("clock " + std::to_string(clocks) + " of ranks", late);
+  const std::string text = "clock " + std::to_string(clocks) + " of ranks" + listed(late);
   const std::string below = factors_->waiting_for();
   return below.empty() ? text : text + "; " + below;
-}
-
-Explanation Sfb::explain() const {
-  return sfb::explain_layers(config_, parts_, *place_.layout, batch_, sfb_workers(place_), spread_);
 }
 
 void Sfb::state(Archive& ar) {
@@ -459,6 +441,247 @@ void Sfb::state(Archive& ar) {
   ar(meeting_, has_mixed_, owed_, stands_, proof_, optimizer_);
   outer_->state(ar);
   coder_.state(ar);
+}
+
+// --- How a worker of sync/sfb.h computes its gradient, whole or in stages, and what leaves with
+// each.
+
+// The whole gradient, or its next stage.
+void Sfb::compute(Turn& turn) {
+  optimizer_.forget();
+  if (!config_.wait_free) {
+    if (parts_.layers().empty()) return turn.compute(Gradient{});
+    return turn.compute(SufficientFactors{parts_.entries()});
+  }
+  const sfb::BackwardStage& stage = stages_[stage_];
+  BackwardPart part{.first = stage.first,
+                    .end = stage.end,
+                    .begins = stage_ == 0,
+                    .layers = {},
+                    .share = stage.share};
+  for (const std::uint32_t k : stage.layers) part.layers.push_back(parts_.layers()[k].entry);
+  std::ranges::sort(part.layers);
+  turn.compute(part);
+}
+
+// What is done of the gradient leaves: factors to the others, the rest into a mean.
+void Sfb::on_stage(const StepResult& step, Turn& turn) {
+  compute_s_ += seconds(step.elapsed);
+  if (stage_ == 0) {
+    own_samples_ = step.samples;
+    if (!turn.place().phantom) turn.record("train_loss", clock_, step.loss);
+  }
+  if (!all_finite(step.factors) || !all_finite(turn.grads()))
+    return fail(not_finite("its gradient has values that are not finite; lower [optimizer] rate"),
+                turn);
+  send_factors(step, stages_[stage_].layers, turn);
+  if (phase_ != Phase::failed && !is_eager()) begin_mean(turn);
+}
+
+// u_p and v_p of these layers, which are from the output down; step.factors has them from the
+// input up.
+void Sfb::send_factors(const StepResult& step, const std::vector<std::uint32_t>& layers,
+                       Turn& turn) {
+  const bool phantom = turn.place().phantom;
+  std::uint64_t edge = 0;
+  for (const std::uint32_t k : layers) edge += parts_.layers()[k].out + parts_.layers()[k].in;
+  const std::uint64_t rows = phantom || edge == 0 ? own_samples_ : step.factors.size() / edge;
+  if (!phantom && (step.factors.size() != rows * edge || (edge > 0 && (rows < 1 || rows > batch_))))
+    return fail(invalid("the learner gives " + std::to_string(step.factors.size()) +
+                        " numbers as factors; expected 1 to " + std::to_string(batch_) +
+                        " rows of " + std::to_string(edge) + ", by [data] batch"),
+                turn);
+  const float* end = step.factors.data() + step.factors.size();
+  for (const std::uint32_t k : layers) {
+    const sfb::FactorLayer& layer = parts_.layers()[k];
+    sfb::Factors own;
+    if (!phantom) {
+      const float* v = end - rows * layer.in;
+      const float* u = v - rows * layer.out;
+      own = {{u, v}, {v, end}};
+      end = u;
+    }
+    sfb::FactorsHeader header{.epoch = epoch_,
+                              .clock = clock_,
+                              .origin = turn.self(),
+                              .part = k,
+                              .rows = std::uint32_t(rows),
+                              .parties = parties(),
+                              .samples = own_samples_};
+    VectorContent content = sfb::encode(header, layer, own, config_.sparse_v, coder_);
+    store_.add(header, content);
+    spread({header, std::move(content)}, turn);
+  }
+}
+
+// With staleness: r_p, to everybody.
+void Sfb::send_rest(Turn& turn) {
+  if (kinds_of_parts() == parts_.layers().size()) return;
+  const sfb::FactorsHeader header{.epoch = epoch_,
+                                  .clock = clock_,
+                                  .origin = turn.self(),
+                                  .part = kinds_of_parts() - 1,
+                                  .parties = parties(),
+                                  .samples = own_samples_};
+  VectorContent content =
+      sfb::encode(header, parts_.gather(turn.grads()), parts_.rest_length(), coder_);
+  store_.add(header, content);
+  spread({header, std::move(content)}, turn);
+}
+
+void Sfb::begin_mean(Turn& turn) {
+  const sfb::BackwardStage& stage = stages_[stage_];
+  if (stage.rest_length == 0) return;
+  Overlay& overlay = final_.overlay();
+  const std::vector<float> rest = sfb::Parts::gather_ranges(stage.rest, turn.grads());
+  const Status begun =
+      overlay.begin({clock_, 0, mean_range(stage_, is_partial())}, {},
+                    {.values = rest, .length = stage.rest_length, .weight = double(own_samples_)},
+                    within(overlay, turn));
+  if (!begun) fail(begun.error(), turn);
+}
+
+void Sfb::begin_buffers(Turn& turn) {
+  const std::uint64_t length = place_.layout->buffers().length;
+  if (length == 0 || is_partial()) return;  // then they are in the means of models
+  Overlay& overlay = final_.overlay();
+  const Status begun = overlay.begin(
+      {clock_, 0, kBuffersRange}, {},
+      {.values = buffers(turn), .length = length, .weight = double(own_samples_), .exact = true},
+      within(overlay, turn));
+  if (!begun) fail(begun.error(), turn);
+}
+
+std::map<std::uint32_t, std::uint64_t> Sfb::mean_lengths() const {
+  std::map<std::uint32_t, std::uint64_t> lengths;
+  for (std::uint32_t i = 0; i < stages_.size(); ++i)
+    if (stages_[i].rest_length > 0) lengths[mean_range(i, is_partial())] = stages_[i].rest_length;
+  const std::uint64_t beside =
+      is_partial() ? place_.layout->size() : place_.layout->buffers().length;
+  if (beside > 0) lengths[kBuffersRange] = beside;
+  return lengths;
+}
+
+bool Sfb::is_mean_here() {
+  Overlay& overlay = final_.overlay();
+  bool is_here = true;
+  for (std::uint32_t i = 0; i < stages_.size(); ++i) {
+    if (stages_[i].rest_length == 0 || means_.contains(i)) continue;
+    if (auto mean = overlay.poll({clock_, 0, mean_range(i, is_partial())}))
+      means_[i] = *std::move(mean);
+    else
+      is_here = false;
+  }
+  const bool has_extras = !is_partial() && place_.layout->buffers().length > 0;
+  if (has_extras && !extras_) extras_ = overlay.poll({clock_, 0, kBuffersRange});
+  return is_here && (!has_extras || extras_);
+}
+
+// --- What a worker of sync/sfb.h does with the gradients that are here.
+
+// g into grads(), and the optimiser over it: momentum moves once a clock.
+void Sfb::apply_sum(Turn& turn) {
+  turn.record("wait_s", clock_, seconds(turn.now() - asked_));
+  const auto g = turn.grads().first(parameter_count(turn.place()));
+  std::uint64_t samples = 0;
+  const std::vector<Rank> from = origins(clock_);
+  for (std::uint32_t part = 0; part < parts_.layers().size(); ++part) {
+    const sfb::FactorLayer& layer = parts_.layers()[part];
+    std::vector<sfb::Factors> factors;
+    std::vector<double> weights;
+    samples = 0;
+    for (const Rank origin : from) {
+      const auto& piece = store_.pieces(origin, clock_).at(part);
+      samples += piece.header.samples;
+      weights.push_back(double(piece.header.samples));
+      auto decoded = sfb::decode(piece.header, layer, piece.content, coder_);
+      LH_CHECK(decoded);  // it was when it came
+      factors.push_back(*std::move(decoded));
+    }
+    if (g.empty()) continue;
+    std::vector<sfb::FactorTerm> terms;
+    for (std::size_t i = 0; i < factors.size(); ++i)
+      terms.push_back({&factors[i], weights[i] / double(samples)});
+    sfb::weight_gradient(terms, layer.out, layer.in,
+                         g.subspan(layer.weight.offset, layer.weight.length));
+    if (layer.bias)
+      sfb::bias_gradient(terms, layer.out, g.subspan(layer.bias->offset, layer.bias->length));
+  }
+  for (const auto& [stage, mean] : means_) {
+    if (!mean.counted.empty()) sfb::Parts::scatter_ranges(stages_[stage].rest, mean.values, g);
+    if (samples == 0) samples = std::uint64_t(mean.weight);
+  }
+  if (extras_ && !g.empty())
+    std::copy(extras_->values.begin(), extras_->values.end(), buffers(turn).begin());
+  // As many of each as of those that are known here.
+  if (is_partial() && has_factors()) samples = samples * workers_of(clock_).size() / from.size();
+  samples_ += samples;
+  means_.clear();
+  extras_.reset();
+  outer_->apply(g);
+  phase_ = Phase::applying;
+  turn.compute(ApplyGradient{});
+}
+
+// Whole clocks of each origin, in its order; of the origins as they come.
+void Sfb::apply_arrived(Turn& turn) {
+  for (Rank origin = 0; origin < place_.size(); ++origin) {
+    Round& applied = applied_[origin];
+    for (const Round done = store_.done(origin); applied < done; ++applied) {
+      if (!store_.find(origin, applied)) continue;  // it does not count
+      const auto& pieces = store_.pieces(origin, applied);
+      for (const auto& [part, piece] : pieces) apply_eagerly(piece, turn);
+      samples_ += pieces.begin()->second.header.samples;
+      turn.record("staleness", clock_, double(clock_) - double(applied));
+    }
+  }
+}
+
+void Sfb::apply_eagerly(const sfb::FactorStore::Piece& piece, Turn& turn) {
+  const auto w = parameters(turn);
+  if (w.empty()) return;
+  const sfb::FactorsHeader& header = piece.header;
+  const double share = rate_share_ ? rate_share_(header.clock) : 1;
+  const double by = rate_ * share / double(header.parties);
+  const auto subtract = [&](Range range, std::span<const float> g) {
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      float& value = w[range.offset + i];
+      value = float(double(value) - by * double(g[i]));
+    }
+  };
+  if (header.part == parts_.layers().size()) {
+    const auto rest = sfb::decode(header, parts_.rest_length(), piece.content, coder_);
+    LH_CHECK(rest);
+    std::span<const float> left = *rest;
+    for (const Range& range : parts_.rest()) {
+      subtract(range, left.first(range.length));
+      left = left.subspan(range.length);
+    }
+    return;
+  }
+  const sfb::FactorLayer& layer = parts_.layers()[header.part];
+  const auto factors = sfb::decode(header, layer, piece.content, coder_);
+  LH_CHECK(factors);
+  const sfb::FactorTerm term{&*factors, 1};
+  std::vector<float> g(layer.weight.length);
+  sfb::weight_gradient({&term, 1}, layer.out, layer.in, g);
+  subtract(layer.weight, g);
+  if (!layer.bias) return;
+  g.resize(layer.out);
+  sfb::bias_gradient({&term, 1}, layer.out, g);
+  subtract(*layer.bias, g);
+}
+
+// What the layers that go as factors would be as matrices in a mean, without what their factors
+// are.
+double Sfb::saved_bytes(std::size_t parties) const {
+  double saved = 0;
+  for (const sfb::FactorLayer& layer : parts_.layers()) {
+    const sfb::LayerShape shape =
+        sfb::shape_of(layer.out, layer.in, own_samples_, parties, config_);
+    saved += sfb::matrix_numbers(shape) - sfb::factor_numbers(shape);
+  }
+  return saved * sizeof(float);
 }
 
 }  // namespace longhaul::sync

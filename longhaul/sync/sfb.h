@@ -46,7 +46,6 @@ class Sfb final : public Strategy {
   Round rounds_done() const override { return clock_; }
   bool lets_return() const override { return !adopts(); }
   std::string waiting_for() const override;
-  Explanation explain() const override;
   void state(Archive&) override;
 
   // For tests, from outside.
@@ -113,13 +112,13 @@ class Sfb final : public Strategy {
   std::uint32_t parties() const;                 // live workers whose gradients of clock_ count
   void fail(const Error&, Turn&);
 
-  // --- sfb_apply.cpp: what it does with gradients ----------------------------------------------
+  // --- what it does with gradients --------------------------------------------------------------
   void apply_sum(Turn&);
   void apply_arrived(Turn&);
   void apply_eagerly(const sfb::FactorStore::Piece&, Turn&);
   double saved_bytes(std::size_t parties) const;
 
-  // --- sfb_gradient.cpp: what it computes, and what leaves with it ------------------------------
+  // --- what it computes, and what leaves with it ------------------------------------------------
   void compute(Turn&);
   void on_stage(const StepResult&, Turn&);
   void send_factors(const StepResult&, const std::vector<std::uint32_t>& layers, Turn&);
@@ -130,7 +129,7 @@ class Sfb final : public Strategy {
   // What the overlay averages of a clock, by range.
   std::map<std::uint32_t, std::uint64_t> mean_lengths() const;
 
-  // --- sfb_partial.cpp: of partial spread -------------------------------------------------------
+  // --- sfb_exchange.cpp: partial spread ---------------------------------------------------------
   std::vector<Rank> workers_of(Round clock) const;    // whose gradients of it count, ascending
   std::vector<Rank> senders_of(Round clock) const;    // who sends it to this worker
   std::vector<Rank> receivers_of(Round clock) const;  // whom this worker sends it to
@@ -156,7 +155,7 @@ class Sfb final : public Strategy {
   void repeat(Rank origin, Round clock, Rank to, Turn&);
   std::vector<Rank> others() const;
 
-  // --- sfb_hashes.cpp: whether copies are equal ------------------------------------------------
+  // --- whether copies are equal -----------------------------------------------------------------
   bool is_compared(Turn&) const;  // the model after clock_ clocks
   std::uint64_t hash_of_model(Turn&) const;
   void send_hash(Turn&);
@@ -170,7 +169,7 @@ class Sfb final : public Strategy {
   Result<bool> admit_model(const sfb::AdoptedHeader&, const ContentShape&) const;
   void receive_model(Turn&);
 
-  // --- sfb_returning.cpp: of workers that have come back ----------------------------------------
+  // --- workers that have come back --------------------------------------------------------------
   bool knows_model() const { return phase_ != Phase::outside; }
   bool is_proven(const std::map<Rank, Epoch>& before, Turn&) const;
   void leave_run();

@@ -1,9 +1,17 @@
 // What a worker of sync/sfb.h sends and receives.
 #include <algorithm>
 
+#include <xxhash.h>
+
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/sfb.h"
 
 namespace longhaul::sync {
+namespace {
+
+constexpr std::size_t kHashBits = 64;
+
+}  // namespace
 
 using sfb::ControlHeader;
 using sfb::FactorsHeader;
@@ -89,8 +97,7 @@ void Sfb::spread(const sfb::FactorStore::Piece& piece, Turn& turn) {
 void Sfb::send(const std::vector<Rank>& to, const sfb::FactorStore::Piece& piece, Turn& turn) {
   if (to.empty()) return;
   sent_bytes_ += piece.content.shape().size * to.size();
-  Turn below = within(*factors_, turn);
-  factors_->send(to, piece.header, piece.content, {}, below);
+  factors_->send(to, piece.header, piece.content, {}, within(*factors_, turn));
 }
 
 // The run begins with nothing lost; in each later view all say what they have.
@@ -107,8 +114,7 @@ void Sfb::enter_view(Turn& turn) {
     const auto it = before.find(rank);
     return it == before.end() ? Epoch{0} : it->second;
   };
-  for (Rank rank = 0; rank < place_.size(); ++rank) {
-    if (!place_.member(rank).is(Role::worker)) continue;
+  for (const Rank rank : place_.members.with(Role::worker)) {
     if (is_first) store_.set_counted(rank, {}, view.has(rank) ? 0 : kNever);
     if (!view.has(rank) || view.since(rank) != since_before(rank)) {
       store_.drop_unfinished(rank);
@@ -123,8 +129,7 @@ void Sfb::enter_view(Turn& turn) {
   recovery_.begin(live_, senior_worker(turn.place(), view));
   const ControlHeader own = report(turn);
   recovery_.report(turn.self(), own);
-  Turn below = within(*control_, turn);
-  control_->send(others(), own, {}, {}, below);
+  control_->send(others(), own, {}, {}, within(*control_, turn));
 }
 
 ControlHeader Sfb::report(Turn& turn) {
@@ -151,17 +156,13 @@ ControlHeader Sfb::report(Turn& turn) {
 
 void Sfb::receive(Turn& turn) {
   if (!is_settled_) return;  // which clocks count is not known
-  Turn below = within(*factors_, turn);
   while (factors_->lost()) {
   }  // of a lost peer: what counts of it is sent again
-  while (auto one = factors_->poll(below)) {
+  while (auto one = factors_->poll(within(*factors_, turn))) {
     const FactorsHeader& header = one->header;
     if (phase_ == Phase::failed || !counts(header)) continue;
     const Status checked = check(header, one->content);
-    if (!checked)
-      return fail({checked.error().kind, "rank " + std::to_string(one->from) +
-                                             " broke the protocol: " + checked.error().what},
-                  turn);
+    if (!checked) return fail(broken_by(one->from, checked.error()), turn);
     store_.add(header, one->content);
     // In another view others pass on; the origin sends again what one lacks.
     if (!header.repeat && header.epoch == epoch_) spread({header, std::move(one->content)}, turn);
@@ -178,10 +179,9 @@ Status Sfb::check(const FactorsHeader& header, const VectorContent& content) con
 }
 
 void Sfb::receive_control(Turn& turn) {
-  Turn below = within(*control_, turn);
   while (control_->lost()) {
   }
-  while (auto one = control_->poll(below)) {
+  while (auto one = control_->poll(within(*control_, turn))) {
     if (phase_ == Phase::failed) continue;
     const ControlHeader& header = one->header;
     if (header.kind == ControlHeader::Kind::hash) {
@@ -195,8 +195,7 @@ void Sfb::receive_control(Turn& turn) {
 
 void Sfb::settle(Turn& turn) {
   is_settled_ = true;
-  for (Rank rank = 0; rank < place_.size(); ++rank) {
-    if (!place_.member(rank).is(Role::worker)) continue;
+  for (const Rank rank : place_.members.with(Role::worker)) {
     const bool lives = std::binary_search(live_.begin(), live_.end(), rank);
     const bool is_outside = lives && recovery_.is_outside(rank);
     // The others are in one of two clocks, and of the second there may be means already.
@@ -241,6 +240,431 @@ void Sfb::repeat(Rank origin, Round clock, Rank to, Turn& turn) {
     again.header.repeat = true;
     send({to}, again, turn);
   }
+}
+
+// --- Sfb with partial spread: in each clock factors go to some of the others, and to others in the
+// next, so that a worker has only some gradients of a clock. Models differ until a mean of all of
+// them, every mean_every clocks and at the end.
+//
+// A worker waits for those that send to it in its clock, by the workers of the view. Workers in
+// different clocks learn of a new view, and what was sent by the old one is not what the new one
+// waits for. So all agree on the newest clock that anybody is in: that one goes to all, and who is
+// behind it waits for nobody until then, and uses its own gradients alone. What a lost worker
+// sent does not count. The next mean repairs what that leaves.
+
+std::vector<Rank> Sfb::workers_of(Round clock) const {
+  std::vector<Rank> ranks = live_;
+  std::erase_if(ranks, [&](Rank rank) { return store_.entry(rank) > clock; });
+  return ranks;
+}
+
+std::vector<Rank> Sfb::senders_of(Round clock) const {
+  return partners(clock, sfb::partial_senders);
+}
+
+std::vector<Rank> Sfb::receivers_of(Round clock) const {
+  return partners(clock, sfb::partial_receivers);
+}
+
+std::vector<Rank> Sfb::partners(Round clock, decltype(sfb::partial_senders)& by_clock) const {
+  std::vector<Rank> workers = workers_of(clock);
+  if (clock < meeting_.value_or(0) || !std::ranges::binary_search(workers, place_.self)) return {};
+  if (clock != meeting_) return by_clock(clock, place_.self, config_.partial_peers, workers);
+  std::erase(workers, place_.self);
+  return workers;
+}
+
+// What there is of the clock that all wait for everybody's. Some may have it: they drop it.
+void Sfb::send_to_all(Turn& turn) {
+  const auto* pieces = store_.find(turn.self(), *meeting_);
+  if (!knows_model() || !pieces) return;
+  for (const auto& [part, piece] : *pieces) {
+    sfb::FactorStore::Piece again = piece;
+    again.header.epoch = epoch_;
+    send(receivers_of(*meeting_), again, turn);
+  }
+}
+
+void Sfb::begin_mixing(Turn& turn) {
+  phase_ = Phase::mixing;
+  asked_ = turn.now();
+  Overlay& overlay = final_.overlay();
+  const Status begun =
+      overlay.begin({clock_ / config_.mean_every - 1, 0, kBuffersRange}, {},
+                    {.values = turn.params(), .length = turn.place().layout->size(), .exact = true},
+                    within(overlay, turn));
+  if (!begun) fail(begun.error(), turn);
+}
+
+bool Sfb::end_mixing(Turn& turn) {
+  const auto mean = final_.overlay().poll({clock_ / config_.mean_every - 1, 0, kBuffersRange});
+  if (!mean) return false;
+  has_mixed_ = true;
+  if (!mean->counted.empty())
+    std::copy(mean->values.begin(), mean->values.end(), turn.params().begin());
+  turn.record("mean_s", clock_ - 1, seconds(turn.now() - asked_));
+  finish_clock(turn);
+  return true;
+}
+
+// --- Sfb, of comparisons of all copies of the model, and what follows where they differ: the run
+// ends, or all adopt one of them.
+//
+// To adopt one all have to know at one clock that copies differ, whoever is lost meanwhile. So then
+// the comparison is an exchange through the overlay, of the bits of each hash: where all have the
+// same bit its mean is 0 or 1. All get one outcome, and with it one lowest rank among those whose
+// bits are in it, whose model and optimiser the others wait for. After that, or when it is lost,
+// all compare again, and nobody goes on before copies are equal.
+
+bool Sfb::is_compared(Turn& turn) const {
+  if (is_eager() || turn.place().phantom) return false;
+  if (config_.hash_every == 0 || clock_ % config_.hash_every != 0) return false;
+  return !is_partial() || clock_ % config_.mean_every == 0;  // else copies differ
+}
+
+std::uint64_t Sfb::hash_of_model(Turn& turn) const {
+  const auto w = parameters(turn);
+  return XXH64(w.data(), w.size_bytes(), 0);
+}
+
+// Equal sums and equal optimisers make equal models; if they are not, training is not what it
+// seems.
+void Sfb::send_hash(Turn& turn) {
+  const std::uint64_t hash = hash_of_model(turn);
+  control_->send(others(),
+                 {.kind = sfb::ControlHeader::Kind::hash,
+                  .epoch = epoch_,
+                  .clock = clock_,
+                  .hash = hash,
+                  .done = {}},
+                 {}, {}, within(*control_, turn));
+  note_hash(turn.self(), clock_, hash, turn);
+}
+
+void Sfb::note_hash(Rank from, Round clock, std::uint64_t hash, Turn& turn) {
+  auto& hashes = hashes_[clock];
+  hashes[from] = hash;
+  const auto own = hashes.find(turn.self());
+  if (own != hashes.end())
+    for (const auto& [rank, other] : hashes)
+      if (other != own->second)
+        return fail(unavailable("copies of the model differ after clock " + std::to_string(clock) +
+                                ": hash " + std::to_string(own->second) + " here, " +
+                                std::to_string(other) + " at rank " + std::to_string(rank)),
+                    turn);
+  // Others are one clock behind at most.
+  while (hashes_.size() > 3) hashes_.erase(hashes_.begin());
+}
+
+// Of a model of fewer numbers than the hash has bits, which no exchange can be longer than, the
+// first bits.
+void Sfb::begin_comparison(Turn& turn) {
+  phase_ = Phase::comparing;
+  const std::uint64_t hash = hash_of_model(turn);
+  std::vector<float> bits(std::min<std::uint64_t>(kHashBits, place_.layout->size()));
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = float(hash >> i & 1);
+  Overlay& overlay = final_.overlay();
+  const Status begun =
+      overlay.begin({comparisons_, 0, kHashRange}, {},
+                    {.values = bits, .length = bits.size(), .exact = true}, within(overlay, turn));
+  if (!begun) fail(begun.error(), turn);
+}
+
+bool Sfb::end_comparison(Turn& turn) {
+  const auto mean = final_.overlay().poll({comparisons_, 0, kHashRange});
+  if (!mean) return false;
+  ++comparisons_;
+  if (std::ranges::all_of(mean->values, [](float bit) { return bit == 0 || bit == 1; })) {
+    close_clock(turn);
+    return true;
+  }
+  giver_ = mean->counted.front();
+  phase_ = Phase::adopting;
+  return true;
+}
+
+bool Sfb::adopt(Turn& turn) {
+  if (turn.learner_is_busy()) return false;
+  if (giver_ == turn.self()) {
+    if (!optimizer_.ready(turn)) return false;
+    give_model(turn);
+    begin_comparison(turn);
+    return phase_ != Phase::failed;
+  }
+  if (given_ && given_->from == giver_) {
+    take_model(turn);
+    if (phase_ == Phase::failed || optimizer_.set(turn)) return false;  // see on_computed()
+  } else if (turn.view().has(giver_)) {
+    return false;
+  }
+  begin_comparison(turn);
+  return phase_ != Phase::failed;
+}
+
+void Sfb::archive_model(Archive& ar, Turn& turn) {
+  ar.expect("sfb model");
+  ar(optimizer_);
+  outer_->state(ar);
+  ar.floats(turn.params());
+}
+
+void Sfb::give_model(Turn& turn) {
+  Archive ar;
+  archive_model(ar, turn);
+  optimizer_.forget();
+  turn.record("adopted", clock_ - 1, 0);
+  models_->send(others(), {.comparison = comparisons_ - 1}, VectorContent::bytes(share(ar.take())),
+                {}, within(*models_, turn));
+}
+
+// The figure says whether this worker's was another.
+void Sfb::take_model(Turn& turn) {
+  const Bytes bytes = std::exchange(given_, {})->bytes;
+  const std::uint64_t before = hash_of_model(turn);
+  Archive ar(*bytes);
+  archive_model(ar, turn);
+  Status read = ar.finish();
+  if (read && !outer_->fits(parameter_count(turn.place())))
+    read = malformed("it is of a model of another size");
+  if (!read)
+    return fail(malformed("the model of rank " + std::to_string(giver_) +
+                          ", which all adopt, is none of this job: " + read.error().what),
+                turn);
+  turn.record("adopted", clock_ - 1, hash_of_model(turn) == before ? 0 : 1);
+  optimizer_.on_returned();
+}
+
+Result<bool> Sfb::admit_model(const sfb::AdoptedHeader& header, const ContentShape& shape) const {
+  if (shape.kind != ContentKind::bytes) return malformed("a model that is no bytes");
+  if (header.comparison > comparisons_) return malformed("a model of a comparison to come");
+  return true;
+}
+
+// It may come before this worker knows that copies differ. Nobody sends two for a comparison; of
+// several the lowest rank's is the one that all wait for.
+void Sfb::receive_model(Turn& turn) {
+  if (!adopts()) return;
+  while (models_->lost()) {
+  }
+  const Round awaited = phase_ == Phase::adopting ? comparisons_ - 1 : comparisons_;
+  while (auto one = models_->poll(within(*models_, turn)))
+    if (one->header.comparison == awaited && (!given_ || one->from < given_->from))
+      given_ = {one->from, one->content.bytes()};
+}
+
+// --- Sfb, of workers that have come back: what they are given, and where they begin.
+//
+// All workers of a view settle alike which clock one that is outside enters with (sfb/recovery.h).
+// With staleness 0 it is given the senior worker's state when that has come to this clock, so that
+// all begin it with one model; the means of the rest that are formed meanwhile it stands in for.
+// With staleness it is given the state as it stands, and what is not in it by everybody.
+//
+// The state may hold gradients of a lost worker that only its sender had, who may be lost next.
+// So until all have shown that they have them, too (proof_), a new view makes a worker that has
+// come back give up what it has and begin again outside. What it has sent counts as that of a lost
+// one.
+
+// Who has sent clock c has all clocks before c - s: so do all who were here in the view before.
+bool Sfb::is_proven(const std::map<Rank, Epoch>& before, Turn& turn) const {
+  if (phase_ == Phase::outside) return false;
+  // Copies may differ. But the overlay forgets at a new view what one that has come back has begun,
+  // until it has had a mean: the others may have this one, and if none of them has been here from
+  // the start, nobody may know which is next.
+  if (is_partial()) {
+    const bool has_founder =
+        std::ranges::any_of(live_, [&](Rank rank) { return turn.view().since(rank) == 0; });
+    return has_mixed_ || (has_founder && phase_ != Phase::mixing);
+  }
+  if (phase_ == Phase::averaging || phase_ == Phase::ended || phase_ == Phase::failed) return true;
+  const View& view = turn.view();
+  if (!has_factors() || senior_worker(turn.place(), view) == turn.self()) return true;
+  return std::ranges::all_of(live_, [&](Rank rank) {
+    const auto it = before.find(rank);
+    const bool is_new = view.since(rank) != (it == before.end() ? Epoch{0} : it->second);
+    return is_new || rank == turn.self() || store_.done(rank) >= proof_;
+  });
+}
+
+void Sfb::leave_run() {
+  if (knows_model()) {  // the others may get as far ahead as of one that knows nothing
+    Archive nothing;
+    StopRule(StopConfig{}).hand_over(nothing);
+    const Buffer bytes = nothing.take();
+    Archive ar(bytes);
+    stop_.hand_over(ar);
+    LH_CHECK(ar.finish());
+  }
+  phase_ = Phase::outside;
+  has_mixed_ = false;
+  store_.clear();
+  applied_.clear();
+  hashes_.clear();
+  means_.clear();
+  extras_.reset();
+}
+
+// --- at the others
+
+// Is somebody to begin this clock with this worker's model as it stands?
+bool Sfb::gives_state(Turn& turn) const {
+  if (is_eager() || !is_settled_ || phase_ != Phase::deciding) return false;
+  return senior_worker(turn.place(), turn.view()) == turn.self() &&
+         std::ranges::any_of(owed_, [&](const auto& one) { return one.second == clock_; });
+}
+
+void Sfb::hand_over(Turn& turn) {
+  const bool is_last = phase_ == Phase::ended;
+  if (is_last && copies_differ()) {
+    final_return_.serve(within(final_return_, turn));
+  }
+  const bool is_still = phase_ == Phase::ready || phase_ == Phase::deciding ||
+                        phase_ == Phase::flushing || phase_ == Phase::averaging || is_last;
+  if (owed_.empty() || !is_settled_ || !is_still || turn.learner_is_busy() ||
+      senior_worker(turn.place(), turn.view()) != turn.self())
+    return;
+  const bool is_over = phase_ == Phase::flushing || phase_ == Phase::averaging;
+  const bool at_entry = !is_eager() && !is_last && !is_over;
+  if (at_entry && (!gives_state(turn) || !optimizer_.ready(turn))) return;
+  // Others repeat to the newcomer what this worker did not have when it reported.
+  if (is_eager() && !is_last && phase_ != Phase::averaging) apply_arrived(turn);
+  Handed handed{
+      .epoch = epoch_, .clock = clock_, .samples = samples_, .is_over = is_over, .done = {}};
+  for (const Rank rank : place_.members.with(Role::worker))
+    handed.done[rank] = is_eager()     ? applied_[rank]
+                        : is_partial() ? clock_
+                                       : std::min(clock_, store_.done(rank));
+  Archive ar;
+  archive_for_returned(ar, handed, turn);
+  const Bytes bytes = share(ar.take());
+  std::erase_if(owed_, [&](const auto& one) {
+    if (at_entry && one.second != clock_) return false;
+    state_transfer_.send(one.first, {clock_, is_last, bytes}, within(state_transfer_, turn));
+    return true;
+  });
+  optimizer_.forget();
+}
+
+void Sfb::archive_for_returned(Archive& ar, Handed& handed, Turn& turn) {
+  ar.expect("sfb");
+  ar(handed, optimizer_);
+  outer_->state(ar);
+  stop_.hand_over(ar);
+  ar.floats(turn.params());
+}
+
+// --- at the worker that has come back
+
+bool Sfb::come_in(Turn& turn) {
+  if (!is_settled_ || turn.learner_is_busy()) return false;
+  const bool is_at_entry = is_eager() || stand_in(turn);
+  const StateTransfer::TransferredState* received = state_transfer_.received();
+  if (phase_ == Phase::failed || !received) return false;
+  return take_state(is_at_entry || received->last, turn);
+}
+
+// In each mean of the rest, and of the buffers, before the clock that this worker enters with.
+// True: that one is next in all.
+bool Sfb::stand_in(Turn& turn) {
+  Overlay& overlay = final_.overlay();
+  bool is_at_entry = true;
+  for (const auto& [range, length] : mean_lengths()) {
+    const bool is_of_models = is_partial() && range == kBuffersRange;
+    const Round entry = store_.entry(turn.self()) / (is_of_models ? config_.mean_every : 1);
+    if (const auto it = stands_.find(range); it != stands_.end())
+      (void)overlay.poll({it->second, 0, range});  // of no use without the model that it changes
+    const auto next = overlay.next_round(0, range);
+    is_at_entry &= next && *next >= entry;
+    if (!next || *next >= entry) continue;
+    const auto stands = stands_.find(range);
+    if (stands != stands_.end() && stands->second == *next) continue;
+    stands_[range] = *next;
+    const Status begun = overlay.begin(
+        {*next, 0, range}, {},
+        {.values = {}, .length = length, .contributes = false, .exact = range == kBuffersRange},
+        within(overlay, turn));
+    if (!begun) fail(begun.error(), turn);
+  }
+  return is_at_entry;
+}
+
+// If it may: one that waits for its entry takes a state of the run's end alone.
+bool Sfb::take_state(bool is_at_entry, Turn& turn) {
+  const StateTransfer::TransferredState received = *state_transfer_.received();
+  Handed handed;
+  Archive head(*received.bytes);
+  head.expect("sfb");
+  head(handed);
+  const bool is_of_view = head.failed() || handed.epoch == epoch_;
+  if (is_of_view && !head.failed() && !is_at_entry && !handed.is_over) return false;
+  state_transfer_.drop_received();
+  if (!is_of_view) return false;  // the sender sends another
+  Archive ar(*received.bytes);
+  archive_for_returned(ar, handed, turn);
+  Status read = ar.finish();
+  const Round entry = store_.entry(turn.self());
+  const auto is_far = [&](const auto& one) { return one.second > furthest() + 1; };
+  if (read && (handed.clock != received.round || !outer_->fits(parameter_count(turn.place()))))
+    read = malformed("it is of a model of another size");
+  if (read && !received.last &&
+      (handed.clock > entry || (!is_eager() && !handed.is_over && handed.clock != entry) ||
+       std::ranges::any_of(handed.done, is_far)))
+    read = malformed("it is of clock " + std::to_string(handed.clock) + "; expected " +
+                     std::to_string(entry));
+  if (!read) {
+    fail(malformed("the state that was received is none of this job: " + read.error().what), turn);
+    return false;
+  }
+  clock_ = handed.clock;
+  samples_ = handed.samples;
+  state_transfer_.confirm(within(state_transfer_, turn));
+  if (received.last) {
+    phase_ = Phase::ended;
+    turn.finish();
+    return false;
+  }
+  begin_from(handed, turn);
+  return true;
+}
+
+void Sfb::begin_from(const Handed& handed, Turn& turn) {
+  Round newest = clock_;
+  for (const auto& [rank, done] : handed.done) {
+    store_.begin_at(rank, done);
+    newest = std::max(newest, done);
+  }
+  proof_ = newest + config_.staleness + 1;
+  asked_ = turn.now();
+  if (is_eager() || handed.is_over) {
+    applied_ = handed.done;
+    phase_ = handed.is_over ? Phase::flushing : Phase::entering;
+    return;
+  }
+  phase_ = Phase::restoring;
+  optimizer_.on_returned();
+  if (!optimizer_.set(turn)) phase_ = Phase::deciding;
+}
+
+// With staleness the others may have come further than the sender of the state, and the run may end
+// before this worker's first clock. Clocks that it has missed are done with the model as it stands.
+bool Sfb::enter_run(Turn& turn) {
+  while (clock_ < store_.entry(turn.self())) {
+    const StopRule::Step step = clock_ == 0 ? StopRule::Step::go_on : stop_.after(clock_ - 1);
+    if (step == StopRule::Step::wait) return false;
+    if (step == StopRule::Step::stop) {
+      phase_ = Phase::flushing;
+      return true;
+    }
+    ++clock_;
+    stop_.round_done(clock_ - 1, turn.params(), samples_, within(stop_, turn));
+  }
+  phase_ = Phase::deciding;
+  return true;
+}
+
+Result<bool> Sfb::take_final(Turn& turn) {
+  if (!place_.comes_back()) return final_.take(turn);
+  return final_return_.follow(/*gives=*/true, within(final_return_, turn),
+                              within(final_.overlay(), turn));
 }
 
 }  // namespace longhaul::sync

@@ -134,14 +134,6 @@ TEST(SkewScout, AllRoundsOfFedavgJoinSitesWithAsManySteps) {
   EXPECT_EQ(scout_at(job, 3).index(), 3u) << "the number of steps has changed on the way";
 }
 
-TEST(SkewScout, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
-  for (const char* strategy : {"gaia", "fedavg"}) {
-    TestJob::Config config = scout_job(3, "skewscout", scout_settings(strategy, {1, 2}), 5);
-    config.takes = [](Rank rank) { return int(rank) * 3; };
-    EXPECT_EQ(testing::changed_by_saving(config), "") << strategy;
-  }
-}
-
 // The travel is void; the next live site is the scout.
 TEST(SkewScout, TravelsGoOnWhoeverIsLostWhen) {
   constexpr bool kGate = longhaul::testing::kGate;

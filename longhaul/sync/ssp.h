@@ -6,6 +6,7 @@
 //   NIPS 2013, section 3. A clock is one step; u = -eta g / n, so staleness 0 is synchronous SGD.
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/server/clocks.h"
+#include "longhaul/sync/server/entry.h"
 #include "longhaul/sync/server/parameter_server.h"
 #include "longhaul/sync/server/parameter_server_worker.h"
 
@@ -40,13 +41,46 @@ class SspWorker final : public server::ParameterServerWorker {
  public:
   SspWorker(const SspConfig& config, const server::Setup& setup)
       : ParameterServerWorker(setup), config_(config) {}
-  void state(Archive&) override;
+  void state(Archive& ar) override {
+    ParameterServerWorker::state(ar);
+    ar(before_, minimum_);
+  }
 
  private:
-  void begin(Turn&) override;
-  void computed(const Computed&, Turn&) override;
-  void read(const server::ServerHeader&, const Snapshot& model, Turn&) override;
-  Status check_extension(const server::ServerHeader&) const override;
+  void begin(Turn& turn) override {
+    const auto x = parameters(turn);
+    before_.assign(x.begin(), x.end());
+    compute(LocalStep{}, 1, turn);
+  }
+
+  // u = (x' - x) / n; cache <- x + u. Asked for with a push, the model that comes has all own
+  // updates; and with staleness 0 all workers are given the same one, when the last has pushed.
+  void computed(const Computed& done, Turn& turn) override {
+    const auto n = double(live_with(Role::worker, turn.place(), turn.view()).size());
+    const auto x = parameters(turn);
+    std::vector<float> u(x.size());
+    for (std::size_t i = 0; i < u.size(); ++i) {
+      u[i] = float((double(x[i]) - double(before_[i])) / n);
+      x[i] = float(double(before_[i]) + double(u[i]));
+    }
+    const bool goes_on = server::within_bound(clock() + 1, minimum_, config_.staleness);
+    push(u, done, /*asks=*/!goes_on, turn);
+    if (goes_on) begin(turn);
+  }
+
+  void read(const server::ServerHeader& header, const Snapshot& model, Turn& turn) override {
+    const auto said = *server::from_extension<SspModel>(header.extension);
+    minimum_ = said.clock;
+    set_clock(said.own);  // another one only after a takeover, in which updates were lost
+    ParameterServerWorker::read(header, model, turn);
+  }
+
+  Status check_extension(const server::ServerHeader& header) const override {
+    if (header.kind != server::ServerHeader::Kind::model)
+      return ParameterServerWorker::check_extension(header);
+    const auto model = server::from_extension<SspModel>(header.extension);
+    return model ? Status(Ok{}) : model.error();
+  }
 
   const SspConfig config_;
   std::vector<float> before_;  // the parameters that the step is taken from
@@ -57,12 +91,27 @@ class SspServer final : public server::ParameterServer {
  public:
   SspServer(const SspConfig& config, const server::Setup& setup)
       : ParameterServer(setup), config_(config), clocks_(setup.workers) {}
-  void state(Archive&) override;
+  void state(Archive& ar) override {
+    ParameterServer::state(ar);
+    ar(clocks_);
+  }
 
  private:
+  // x <- x + u; completed[w] <- c + 1
   Taken commit(Rank from, const server::ServerHeader&, std::span<const float> values,
-               Turn&) override;
-  bool may_read(Rank) const override;
+               Turn& turn) override {
+    mix_buffers(values, turn);
+    const auto x = store().change().first(parameters().length);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(double(x[i]) + double(values[i]));
+    clocks_.complete(from);
+    return Taken::committed;
+  }
+
+  // Its pushes come before it asks, so what it has completed is its clock.
+  bool may_read(Rank rank) const override {
+    return server::within_bound(clocks_.of(rank), clocks_.minimum(), config_.staleness);
+  }
+
   server::Extension model_extension(Rank rank) override {
     return server::to_extension(SspModel{clocks_.minimum(), clocks_.of(rank)});
   }
@@ -77,7 +126,22 @@ struct Ssp {
   using Config = SspConfig;
   using Worker = SspWorker;
   using Server = SspServer;
-  static SyncEntry entry();
+  static SyncEntry entry() {
+    return server::strategy_entry<Ssp>(
+        {.name = "ssp",
+         .summary = "step on copies of the server's model, the fastest a few steps ahead of the "
+                    "slowest",
+         .traits = {.when_lost =
+                        "leaves the minimum that others wait for, its updates stay; without the "
+                        "server the run ends, unless [server] standby_every gives it a follower",
+                    .lets_return = true},
+         .costs = {{.rounds = "every step",
+                    .sent = "S; receives S every s steps",
+                    .waits_for = "who is s behind",
+                    .staleness = "s clocks",
+                    .memory = "S, (s+1) S queued",
+                    .when_lost = "goes on"}}});
+  }
 };
 
 }  // namespace longhaul::sync

@@ -248,10 +248,9 @@ class Liar final : public Machine {
     own(channel_, {1, "updates"});
   }
   void send(Round iteration, bool finite, Turn& turn) {
-    Turn below = within(channel_, turn);
     const auto values = std::make_shared<const std::vector<float>>(4, 1.f);
     channel_.send({0}, {.iteration = iteration, .is_finite = finite},
-                  VectorContent::values(values, {0, 4}), {}, below);
+                  VectorContent::values(values, {0, 4}), {}, within(channel_, turn));
   }
 
  private:

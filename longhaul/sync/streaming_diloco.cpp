@@ -1,181 +1,242 @@
-#include "longhaul/sync/streaming_diloco.h"
-
+// Streaming DiLoCo: the model is synchronised part by part, one part a round, while the sites
+// compute on.
+//   Douillard et al., "Streaming DiLoCo with overlapping communication: towards a distributed free
+//   lunch", arXiv 2501.18512; write_back = "delta" is ours.
+//
+// In round r, with f the fragment whose turn it is and H = steps x fragments:
+//   after `steps` steps since the last round's:  y <- x_f;  ubar <- agreed mean of y - X_f
+//   `delay` steps later:  X_f <- X_f + outer_f(ubar);  x_f takes in X_f    (shadow/write_back.h)
+// A site stands still only if the mean is not there by then. What ends a round, and the run, is X.
 #include <algorithm>
 
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
+#include "longhaul/sync/shadow/write_back.h"
+#include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
+namespace {
 
-// Presets: DiLoCo's, with the outer rate of the publication. A node that returns begins with a
-// fresh inner optimiser; the model and the outer optimisers are handed over.
-SyncEntry StreamingDiLoCo::entry() {
-  using namespace std::string_literals;
-  return strategy_entry<StreamingDiLoCo>(
-      {.name = "streaming_diloco",
-       .summary = "DiLoCo of one part of the model after the other, while the sites compute on",
-       .traits = {.takes_gaps = true,
-                  .when_lost = "goes on without it; ends the run below min_sites",
-                  .lets_return = true},
-       .presets = {{"outer", "kind", {"nesterov"s}},
-                   {"outer", "rate", {0.4}},
-                   {"outer", "momentum", {0.9}},
-                   {"optimizer", "kind", {"adamw"s}},
-                   {"optimizer", "rate", {4e-4}},
-                   {"optimizer", "weight_decay", {0.1}},
-                   {"optimizer", "beta1", {0.9}},
-                   {"optimizer", "beta2", {0.95}}},
-       .small = {{"fragments", {std::int64_t{2}}}},
-       .costs = {{.rounds = "every H/F steps (25)",
-                  .sent = "an exchange of S/F (4)",
-                  .waits_for = "all, if they are `delay` steps late",
-                  .staleness = "`delay` steps (1)",
-                  .memory = "anchor: S, y: S/F (and the outer's)"}}});
-}
+class StreamingDiLoCo final : public Synchronous {
+ public:
+  // Presets: DiLoCo's, with the outer rate of the publication. A node that returns begins with a
+  // fresh inner optimiser; the model and the outer optimisers are handed over.
+  static SyncEntry entry() {
+    using namespace std::string_literals;
+    return strategy_entry<StreamingDiLoCo>(
+        {.name = "streaming_diloco",
+         .summary = "DiLoCo of one part of the model after the other, while the sites compute on",
+         .traits = {.takes_gaps = true,
+                    .when_lost = "goes on without it; ends the run below min_sites",
+                    .lets_return = true},
+         .presets = {{"outer", "kind", {"nesterov"s}},
+                     {"outer", "rate", {0.4}},
+                     {"outer", "momentum", {0.9}},
+                     {"optimizer", "kind", {"adamw"s}},
+                     {"optimizer", "rate", {4e-4}},
+                     {"optimizer", "weight_decay", {0.1}},
+                     {"optimizer", "beta1", {0.9}},
+                     {"optimizer", "beta2", {0.95}}},
+         .small = {{"fragments", {std::int64_t{2}}}},
+         .costs = {{.rounds = "every H/F steps (25)",
+                    .sent = "an exchange of S/F (4)",
+                    .waits_for = "all, if they are `delay` steps late",
+                    .staleness = "`delay` steps (1)",
+                    .memory = "anchor: S, y: S/F (and the outer's)"}}});
+  }
 
-Status StreamingDiLoCo::check(const Config& config, const Place& place) {
-  if (config.delay > config.steps)
-    return invalid("[sync] delay = " + std::to_string(config.delay) +
-                   ": expected steps = " + std::to_string(config.steps) +
-                   " at most, as one fragment is under way at a time: lower it, or raise steps");
-  return check_min_sites(config.min_sites, place);
-}
+  struct Config {
+    std::uint32_t steps = 25;
+    std::uint32_t fragments = 4;
+    std::uint32_t delay = 1;
+    std::string write_back = "delta";
+    double alpha = 1;
+    std::uint32_t min_sites = 1;
 
-StreamingDiLoCo::StreamingDiLoCo(const Config& config, SyncParts parts)
-    : Synchronous(entry(), std::move(parts), config.min_sites),
-      config_(config),
-      rule_(config.write_back == "delta" ? shadow::WriteBack::delta
-                                         : shadow::WriteBack::interpolate) {
-  for (std::uint32_t f = 0; f < config.fragments; ++f) outers_.push_back(make_outer());
-}
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(steps,
+                     .doc = "local steps in a round, which synchronises one fragment (H / F)",
+                     .min = 1);
+      LONGHAUL_FIELD(fragments, .doc = "equal parts of the model, one a round in turn (F)",
+                     .min = 1, .max = 32);
+      LONGHAUL_FIELD(delay,
+                     .doc = "local steps that a site takes while its fragment is averaged (tau)");
+      LONGHAUL_FIELD(write_back,
+                     .doc =
+                         "delta: what was learned meanwhile stays whole; interpolate: a share "
+                         "alpha of it is lost, as published",
+                     .choices = {"delta", "interpolate"});
+      LONGHAUL_FIELD(alpha,
+                     .doc =
+                         "how far a fragment goes to the common one; 1: all the way (1 - alpha "
+                         "of the publication, which has 0.5)",
+                     .min = 0, .max = 1, .positive = true);
+      visit_min_sites(visit, self.min_sites);
+    }
+  };
 
-Range StreamingDiLoCo::fragment(std::uint64_t parameters) const {
-  const std::uint64_t f = round() % config_.fragments;
-  const std::uint64_t begin = parameters * f / config_.fragments;
-  return {begin, parameters * (f + 1) / config_.fragments - begin};
-}
+  StreamingDiLoCo(const Config& config, SyncParts parts)
+      : Synchronous(entry(), std::move(parts), config.min_sites),
+        config_(config),
+        rule_(config.write_back == "delta" ? shadow::WriteBack::delta
+                                           : shadow::WriteBack::interpolate) {
+    for (std::uint32_t f = 0; f < config.fragments; ++f) outers_.push_back(make_outer());
+  }
 
-std::size_t StreamingDiLoCo::exchanged(const Turn& turn) const {
-  return fragment(turn.place().layout->parameters().length).length;
-}
+  static Status check(const Config& config, const Place&) {
+    if (config.delay > config.steps)
+      return invalid("[sync] delay = " + std::to_string(config.delay) +
+                     ": expected steps = " + std::to_string(config.steps) +
+                     " at most, as one fragment is under way at a time: lower it, or raise steps");
+    return Ok{};
+  }
 
-void StreamingDiLoCo::begin_run(Turn& turn) {
-  const std::uint64_t length = turn.place().layout->parameters().length;
-  if (length < config_.fragments) {
+  void on_computed(const Computed& computed, Turn& turn) override {
+    computing_ = false;
+    since_ += computed.steps;
+    pending_.add(computed);
+    try_contribute(turn);
+  }
+
+  void state(Archive& ar) override {
+    Synchronous::state(ar);
+    ar.expect("X with buffers");
+    for (const auto& outer : outers_) outer->state(ar);
+    ar(anchor_, y_, pending_, since_, in_flight_, computing_, closing_, blocked_);
+  }
+
+  std::string waiting_for() const override { return computing_ ? "" : Synchronous::waiting_for(); }
+
+ private:
+  void begin_run(Turn& turn) override {
+    const std::uint64_t length = turn.place().layout->parameters().length;
+    if (length < config_.fragments) {
+      closing_ = true;
+      return turn.fail(invalid("[sync] fragments = " + std::to_string(config_.fragments) +
+                               ", but the model has " + std::to_string(length) +
+                               " parameters: lower it"));
+    }
+    const auto x = turn.params();
+    anchor_.assign(x.begin(), x.end());
+  }
+
+  void begin_round(Turn& turn) override { try_contribute(turn); }
+  std::span<float> model(Turn&) override { return anchor_; }
+  bool takes_mean(Turn&) const override { return !computing_ && since_ >= config_.delay; }
+  // X_f <- X_f + outer_f(ubar); x_f takes it in
+  void use_mean(std::span<float> ubar, Turn& turn) override {
+    if (!turn.place().phantom) {
+      outers_[round() % config_.fragments]->apply(ubar);
+      const auto x = parameters(turn);
+      const Range f = fragment(x.size());
+      const auto anchor = std::span(anchor_).subspan(f.offset, f.length);
+      for (std::size_t i = 0; i < ubar.size(); ++i) anchor[i] += ubar[i];
+      shadow::write_back(x.subspan(f.offset, f.length), anchor, y_, config_.alpha, rule_);
+      std::copy(anchor_.begin() + std::ptrdiff_t(x.size()), anchor_.end(), buffers(turn).begin());
+    }
+    end_with_model(turn);
+  }
+
+  // All that gave something are lost: X stays, and so does x.
+  void use_nothing(Turn& turn) override { end_with_model(turn); }
+
+  // The run ends with X; steps since are not in it.
+  bool close(Turn& turn) override {
     closing_ = true;
-    return turn.fail(invalid("[sync] fragments = " + std::to_string(config_.fragments) +
-                             ", but the model has " + std::to_string(length) +
-                             " parameters: lower it"));
+    if (computing_) {
+      turn.stop_computing();
+      return false;
+    }
+    std::ranges::copy(anchor_, turn.params().begin());
+    return true;
   }
-  const auto x = turn.params();
-  anchor_.assign(x.begin(), x.end());
-}
 
-// Steps up to the next boundary: of the mean that is under way, or of the next contribution.
-void StreamingDiLoCo::on_idle(Turn& turn) {
-  if (computing_ || closing_) return;
-  const std::uint32_t until = in_flight_ ? config_.delay : config_.steps;
-  if (since_ >= until) {
-    if (!blocked_) blocked_ = turn.now();
-    return;
+  // Steps up to the next boundary: of the mean that is under way, or of the next contribution.
+  void on_idle(Turn& turn) override {
+    if (computing_ || closing_) return;
+    const std::uint32_t until = in_flight_ ? config_.delay : config_.steps;
+    if (since_ >= until) {
+      if (!blocked_) blocked_ = turn.now();
+      return;
+    }
+    computing_ = true;
+    turn.compute(LocalStep{}, until - since_);
   }
-  computing_ = true;
-  turn.compute(LocalStep{}, until - since_);
-}
 
-void StreamingDiLoCo::on_computed(const Computed& computed, Turn& turn) {
-  computing_ = false;
-  since_ += computed.steps;
-  pending_.add(computed);
-  try_contribute(turn);
-}
+  // Only the time without a step to take is waiting.
+  void waited(Wait what, Time, Turn& turn) override {
+    const Time took = blocked_ ? turn.now() - *blocked_ : Time{0};
+    blocked_.reset();
+    Synchronous::waited(what, took, turn);
+  }
 
-// y <- x_f; y - X_f goes to the mean
-void StreamingDiLoCo::try_contribute(Turn& turn) {
-  if (!working() || computing_ || in_flight_ || since_ < config_.steps) return;
-  const auto x = parameters(turn);
-  const Range f = fragment(x.size());
-  const auto x_f = x.subspan(f.offset, f.length);
-  y_.assign(x_f.begin(), x_f.end());
-  std::vector<float> u = y_;
-  for (std::size_t i = 0; i < u.size(); ++i) u[i] -= anchor_[f.offset + i];
-  const Computed computed = std::exchange(pending_, {});
-  since_ = 0;
-  in_flight_ = true;
-  contribute(u, 1, computed, turn);
-}
+  // The state is the senior worker's; what is its alone begins anew, with the model that all have.
+  // The others have taken `delay` steps of the round that begins.
+  void on_returned(Turn& turn) override {
+    y_ = {};
+    pending_ = {};
+    since_ = config_.delay;
+    in_flight_ = computing_ = closing_ = false;
+    blocked_.reset();
+    const auto model = turn.params();  // X, which the sender's anchor_ should be as well
+    anchor_.assign(model.begin(), model.end());
+  }
 
-// X_f <- X_f + outer_f(ubar); x_f takes it in
-void StreamingDiLoCo::use_mean(std::span<float> ubar, Turn& turn) {
-  if (!turn.place().phantom) {
-    outers_[round() % config_.fragments]->apply(ubar);
+  bool fits(std::size_t parameters) const override {
+    if (anchor_.size() < parameters) return false;
+    for (std::uint64_t f = 0; f < outers_.size(); ++f) {
+      const std::uint64_t begin = parameters * f / outers_.size();
+      if (!outers_[f]->fits(parameters * (f + 1) / outers_.size() - begin)) return false;
+    }
+    return true;
+  }
+
+  std::uint32_t fragments() const override { return config_.fragments; }
+  std::size_t exchanged(const Turn& turn) const override {
+    return fragment(turn.place().layout->parameters().length).length;
+  }
+
+  // Of so many parameters, those whose turn it is in this round.
+  Range fragment(std::uint64_t parameters) const {
+    const std::uint64_t f = round() % config_.fragments;
+    const std::uint64_t begin = parameters * f / config_.fragments;
+    return {begin, parameters * (f + 1) / config_.fragments - begin};
+  }
+
+  // y <- x_f; y - X_f goes to the mean
+  void try_contribute(Turn& turn) {
+    if (!working() || computing_ || in_flight_ || since_ < config_.steps) return;
     const auto x = parameters(turn);
     const Range f = fragment(x.size());
-    const auto anchor = std::span(anchor_).subspan(f.offset, f.length);
-    for (std::size_t i = 0; i < ubar.size(); ++i) anchor[i] += ubar[i];
-    shadow::write_back(x.subspan(f.offset, f.length), anchor, y_, config_.alpha, rule_);
-    std::copy(anchor_.begin() + std::ptrdiff_t(x.size()), anchor_.end(), buffers(turn).begin());
+    const auto x_f = x.subspan(f.offset, f.length);
+    y_.assign(x_f.begin(), x_f.end());
+    const std::vector<float> u = difference_of(y_, std::span(anchor_).subspan(f.offset, f.length));
+    const Computed computed = std::exchange(pending_, {});
+    since_ = 0;
+    in_flight_ = true;
+    contribute(u, 1, computed, turn);
   }
-  end_with_model(turn);
-}
 
-// All that gave something are lost: X stays, and so does x.
-void StreamingDiLoCo::use_nothing(Turn& turn) { end_with_model(turn); }
-
-void StreamingDiLoCo::end_with_model(Turn& turn) {
-  y_ = {};
-  in_flight_ = false;
-  end_round(turn);
-}
-
-// Only the time without a step to take is waiting.
-void StreamingDiLoCo::waited(Wait what, Time, Turn& turn) {
-  const Time took = blocked_ ? turn.now() - *blocked_ : Time{0};
-  blocked_.reset();
-  Synchronous::waited(what, took, turn);
-}
-
-// The run ends with X; steps since are not in it.
-bool StreamingDiLoCo::close(Turn& turn) {
-  closing_ = true;
-  if (computing_) {
-    turn.stop_computing();
-    return false;
+  void end_with_model(Turn& turn) {
+    y_ = {};
+    in_flight_ = false;
+    end_round(turn);
   }
-  std::ranges::copy(anchor_, turn.params().begin());
-  return true;
-}
 
-// The state is the senior worker's; what is its alone begins anew, with the model that all have.
-// The others have taken `delay` steps of the round that begins.
-void StreamingDiLoCo::on_returned(Turn& turn) {
-  y_ = {};
-  pending_ = {};
-  since_ = config_.delay;
-  in_flight_ = computing_ = closing_ = false;
-  blocked_.reset();
-  const auto model = turn.params();  // X, which the sender's anchor_ should be as well
-  anchor_.assign(model.begin(), model.end());
-}
+  const Config config_;
+  const shadow::WriteBack rule_;
+  std::vector<std::unique_ptr<Transform>> outers_;  // one a fragment
+  std::vector<float> anchor_;                       // X, parameters and buffers
+  std::vector<float> y_;                            // x_f as it was sent, until the mean is used
+  Computed pending_;                                // since the last contribution
+  std::uint32_t since_ = 0;                         // steps since then
+  bool in_flight_ = false, computing_ = false, closing_ = false;
+  std::optional<Time> blocked_;  // since when there is no step to take
+};
 
-bool StreamingDiLoCo::fits(std::size_t parameters) const {
-  if (anchor_.size() < parameters) return false;
-  for (std::uint64_t f = 0; f < outers_.size(); ++f) {
-    const std::uint64_t begin = parameters * f / outers_.size();
-    if (!outers_[f]->fits(parameters * (f + 1) / outers_.size() - begin)) return false;
-  }
-  return true;
-}
+}  // namespace
 
-std::string StreamingDiLoCo::waiting_for() const {
-  return computing_ ? "" : Synchronous::waiting_for();
-}
-
-void StreamingDiLoCo::state(Archive& ar) {
-  Synchronous::state(ar);
-  ar.expect("X with buffers");
-  for (const auto& outer : outers_) outer->state(ar);
-  ar(anchor_, y_, pending_, since_, in_flight_, computing_, closing_, blocked_);
-}
+SyncEntry streaming_diloco_entry() { return StreamingDiLoCo::entry(); }
 
 }  // namespace longhaul::sync

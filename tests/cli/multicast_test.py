@@ -94,8 +94,8 @@ class Multicast(Case):
 
     def test_explain_says_who_receives(self):
         said = self.run_ok("explain", "job.toml").stdout
-        self.assertIn("Each worker sends its model of 1 MB to 1 others at least", said)
-        self.assertIn("Receivers of the first round", said)
+        self.assertIn("chosen by bandwidth", said)
+        self.assertRegex(said, r"(?m)^\w+ +channel +[\d ]+ +\d+ +\w+$")
 
 
 class Factors(Case):
@@ -103,12 +103,10 @@ class Factors(Case):
         super().setUp()
         self.write(MLP)
 
-    def test_explain_says_which_layers_go_as_factors(self):
-        said = self.run_ok("explain", "job.toml").stdout
-        self.assertIn("1 of 2 fully connected layers go as factors of 4 rows", said)
+    def test_explain_says_what_goes_as_factors(self):
         found = json.loads(self.run_ok("explain", "job.toml", "--json").stdout)
         rows = found["strategy"]["tables"][0]["rows"]
-        self.assertEqual([row[3] for row in rows], ["factors", "matrix"])
+        self.assertLessEqual({"factors", "overlay"}, {row[1] for row in rows})
 
     @nightly
     def test_layers_that_leave_one_by_one_make_the_same_model(self):

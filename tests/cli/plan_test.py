@@ -117,36 +117,28 @@ class Json(Case):
 
 class Strategy(Case):
     def test_a_strategy_says_what_it_sends_to_whom_and_why(self):
-        said = self.run_ok("explain", "job.toml", "--set", "sync.kind=gaia", "--set",
-                           "sync.exchange=gaia_hubs").stdout
+        said = self.run_ok("explain", "job.toml", "--set", "sync.kind=gaia").stdout
         self.assertLess(said.index("What gaia sends"), said.index("Plan of"))
-        self.assertIn("larger than T times its parameter: T = 0.01 at clock 1", said)
-        rows = [line.split("  ") for line in said.splitlines()]
-        self.assertTrue(any(row[0].strip() == "tokyo" and "its own updates" in " ".join(row)
-                            for row in rows), said)
-        said = self.run_ok("explain", "job.toml", "--set", "sync.kind=ds_sync").stdout
-        self.assertIn("Every worker has heard of every other after 3 rounds.", said)
-        self.assertIn("Groups of the first rounds", said)
-        # The overlay's plan says all of bsp.
-        self.assertNotIn("What bsp sends", self.run_ok("explain", "job.toml").stdout)
+        self.assertIn("larger than T times their parameters", said)
+        self.assertRegex(said, r"(?m)^tokyo +updates .* lima oslo$")
+        self.assertIn("What bsp sends", self.run_ok("explain", "job.toml").stdout)
 
     def test_adpsgd_is_no_exchange_over_the_overlay(self):
         adpsgd = ("--set", "sync.kind=adpsgd", "--set", "overlay.kind=ring")
         said = self.run_ok("explain", "job.toml", *adpsgd).stdout
-        self.assertRegex(said, r"Whom an active worker may ask, graph = \"complete\"")
+        self.assertIn("the two models cross", said)
         self.assertIn("Plan of ring: the last mean of", said)
         self.assertIn("when the run ends", said)
-        self.assertNotIn("busiest link", said)
+        self.assertNotIn("busiest link", said[said.index("Plan of"):])
         self.assertIsNone(self.plan(*adpsgd)["busiest"])
         self.bad("explain", "job.toml", *adpsgd, "--svg", "ring.svg",
                  names=["--svg: adpsgd sends nothing over ring but the mean at the end"])
         self.assertFalse((self.folder / "ring.svg").exists())
 
     def test_as_json(self):
-        told = self.plan("--set", "sync.kind=ds_sync", job=OVERLAYS)["strategy"]
-        self.assertEqual(told["tables"][0]["head"], ["round", "groups", "between sites"])
-        self.assertEqual(len(told["tables"][0]["rows"]), 8)
-        self.assertEqual(self.plan()["strategy"], {"lines": [], "tables": []})
+        table, = self.plan("--set", "sync.kind=ds_sync")["strategy"]["tables"]
+        self.assertEqual(table["head"], ["from", "part", "round", "MB", "to"])
+        self.assertIn(["lima", "overlay", "end"], [row[:3] for row in table["rows"]])
 
 
 class Svg(Case):

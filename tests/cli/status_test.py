@@ -65,7 +65,8 @@ class StatusOfARun(Case):
         sites = {name: self.start(*words, "--site", name, "--out", f"run/{name}")
                  for name in SITES[:2]}
         text = self.until("they meet", lambda nodes: len(nodes) == 2 and all(
-            node["state"] == "meeting" for node in nodes.values()))
+            node["state"] == "meeting" and "oslo (1 of 3)" in json.dumps(node)
+            for node in nodes.values()))
         self.assertRegex(text, r"tokyo +0/100000 .* meeting for oslo \(1 of 3\)")
         sites["oslo"] = self.start(*words, "--site", "oslo", "--out", "run/oslo")
         self.until("they train", lambda nodes: len(nodes) == 3 and all(
@@ -73,7 +74,7 @@ class StatusOfARun(Case):
         sites["oslo"].send_signal(signal.SIGSTOP)
         text = self.until("they wait", lambda nodes: all(
             nodes[name]["state"] == "waiting" and nodes[name]["silent"] for name in SITES[:2]))
-        self.assertRegex(text, r"lima .* waiting for round \d+: \w+ of 2 since .*"
+        self.assertRegex(text, r"lima .* waiting for round \d+: \w+ of rank 2 since .*"
                                r"rank 2 \(oslo\) silent for")
         sites["oslo"].kill()
         sites["oslo"].wait()

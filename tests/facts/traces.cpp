@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include "longhaul/record/digest.h"
+#include "longhaul/record/entries.h"
 #include "tests/facts/facts.h"
 #include "tests/job_builder.h"
 

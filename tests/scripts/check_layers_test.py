@@ -15,7 +15,7 @@ class CheckLayers(ScriptCase):
         self.write("longhaul/overlay/a.h", '#include "longhaul/flow/b.h"\n'
                                            '#include "longhaul/core/a.h"\n')
         self.write("longhaul/learn/a.cpp", '#include <torch/torch.h>\n'
-                                           '#include "longhaul/learn/data/idx.h"\n')
+                                           '#include "longhaul/learn/data/images.h"\n')
         self.write("longhaul/sync/a_test.cpp", '#include "longhaul/core/testing/net.h"\n'
                                                "#include <fstream>\n")
         self.write("longhaul/sim/a.cpp", "#include <thread>\n")

@@ -30,6 +30,11 @@ std::unique_ptr<Codec> plain(std::string_view kind, std::vector<Setting> keys, s
                              CodecUse use) {
   Place place;
   place.seed = seed;
+  return plain(kind, std::move(keys), place, use);
+}
+
+std::unique_ptr<Codec> plain(std::string_view kind, std::vector<Setting> keys, const Place& place,
+                             CodecUse use) {
   auto made = entry_named(kind).make(table_of(kind, std::move(keys)), place, use);
   if (!made) std::fprintf(stderr, "%s\n", made.error().what.c_str());
   LH_CHECK(made);

@@ -13,6 +13,8 @@ Settings table_of(std::string_view kind, std::vector<Setting> keys = {});
 // Of the job's seed; CHECKs that the settings are good.
 std::unique_ptr<Codec> plain(std::string_view kind, std::vector<Setting> keys = {},
                              std::uint64_t seed = 1, CodecUse use = CodecUse::contribution);
+std::unique_ptr<Codec> plain(std::string_view kind, std::vector<Setting> keys, const Place&,
+                             CodecUse use = CodecUse::contribution);
 // As contributions are written: in error feedback if the settings say so, or leave the default.
 std::unique_ptr<Codec> contributing(std::string_view kind, std::vector<Setting> keys = {});
 // The error of settings that are refused; "" if they are not.

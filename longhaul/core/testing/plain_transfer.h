@@ -10,8 +10,7 @@ namespace longhaul::testing {
 class PlainTransfer final : public Transfer {
  public:
   struct Piece {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "piece";
+    LONGHAUL_MESSAGE(1, "piece");
     TransferKey key;
     Range range;
     LONGHAUL_FIELDS(key, range)

@@ -1,22 +1,24 @@
 #pragma once
 // Doctors of sites that are threads of a test, on the loopback.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "longhaul/doctor/coordinate.h"
 
 namespace longhaul::doctor::testing {
 
-// Two ends of one connection, neither of which blocks.
-inline std::pair<Socket, Socket> connected() {
+// Two ends of one connection.
+inline std::pair<Channel, Channel> connected() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-  return {Socket(ends[0]), Socket(ends[1])};
+  return {Channel(ends[0], "a"), Channel(ends[1], "oslo")};
 }
 
 inline Deadline soon() { return Deadline::within(std::chrono::seconds(20), nullptr); }
@@ -38,7 +40,7 @@ class Sites {
       const auto listening_socket = net::open_listening_socket({"127.0.0.1", 0});
       EXPECT_TRUE(listening_socket);
       fcntl(listening_socket->descriptor, F_SETFL, O_NONBLOCK);
-      sockets_.emplace_back(listening_socket->descriptor);
+      sockets_.push_back(listening_socket->descriptor);
       ports_.push_back(listening_socket->port);
       all_.names.push_back("site-" + std::to_string(site));
       all_.addresses.push_back({"127.0.0.1", listening_socket->port});
@@ -47,7 +49,10 @@ class Sites {
     all_.release = "test";
     ends_.resize(count, Ok{});
   }
-  ~Sites() { join(); }
+  ~Sites() {
+    join();
+    for (const int one : sockets_) close(one);
+  }
 
   LocalSite self(std::uint32_t site) const {
     LocalSite own = all_;
@@ -55,17 +60,18 @@ class Sites {
     own.token = 1000 + site;
     return own;
   }
-  int listening_socket(std::uint32_t site) const { return sockets_[site].get(); }
+  int listening_socket(std::uint32_t site) const { return sockets_[site]; }
   std::uint16_t port(std::uint32_t site) const { return ports_[site]; }
   // Nobody listens there. Its port stays its own: closed, another process might be given it.
   void shut(std::uint32_t site) {
-    sockets_[site] = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    close(sockets_[site]);
+    sockets_[site] = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof at;
-    EXPECT_EQ(::bind(sockets_[site].get(), reinterpret_cast<sockaddr*>(&at), size), 0);
-    EXPECT_EQ(::getsockname(sockets_[site].get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
+    EXPECT_EQ(::bind(sockets_[site], reinterpret_cast<sockaddr*>(&at), size), 0);
+    EXPECT_EQ(::getsockname(sockets_[site], reinterpret_cast<sockaddr*>(&at), &size), 0);
     ports_[site] = all_.addresses[site].port = ntohs(at.sin_port);
   }
   // A thread that attends as a site, or as what a test makes of it.
@@ -96,7 +102,7 @@ class Sites {
 
  private:
   LocalSite all_;
-  std::vector<Socket> sockets_;
+  std::vector<int> sockets_;
   std::vector<std::uint16_t> ports_;
   std::vector<std::thread> threads_;
   std::vector<Status> ends_;

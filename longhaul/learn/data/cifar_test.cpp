@@ -1,4 +1,4 @@
-#include "longhaul/learn/data/cifar.h"
+#include "longhaul/learn/data/images.h"
 
 #include <gmock/gmock.h>
 

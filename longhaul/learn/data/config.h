@@ -74,12 +74,11 @@ struct DataConfig {
     LONGHAUL_FIELD(test_share,
                    .doc = "of the samples, held out as the test set where there is no other",
                    .min = 0, .max = 0.9, .positive = true);
-    LONGHAUL_FIELD(
-        data_seed,
-        .doc =
-            "draws synthetic data and the held-out share; apart from [job] seed, so that "
-            "runs with other seeds learn and score the same samples",
-        .max = 0x1p53);
+    LONGHAUL_FIELD(data_seed,
+                   .doc =
+                       "draws synthetic data and the held-out share; apart from [job] seed, so "
+                       "that runs with other seeds learn and score the same samples",
+                   .max = 0x1p53);
   }
 
   template <class Self, class Visit>
@@ -103,15 +102,12 @@ struct DataConfig {
                        "that is trained; scores count all alike",
                    .max = 1e6, .positive = true);
     LONGHAUL_FIELD(ignore, .doc = "csv: columns to leave out, by name or number");
-    LONGHAUL_FIELD(header,
-                   .doc =
-                       "csv: the first line names the columns; default: it does if it holds no "
-                       "number, or a name above a number");
-    LONGHAUL_FIELD(
-        separator,
-        .doc =
-            "csv: one character between the cells, or \"tab\"; default: the first of , ; tab "
-            "that the first line holds");
+    LONGHAUL_FIELD(header, .doc =
+                               "csv: the first line names the columns; default: it does if it "
+                               "holds no number, or a name above a number");
+    LONGHAUL_FIELD(separator, .doc =
+                                  "csv: one character between the cells, or \"tab\"; default: the "
+                                  "first of , ; tab that the first line holds");
     LONGHAUL_FIELD(missing,
                    .doc =
                        "csv: an empty cell, or one that says NA, N/A, NaN, null, none or ?, is an "
@@ -121,11 +117,9 @@ struct DataConfig {
                    .doc =
                        "csv: columns of names, each as many numbers of 0 and 1 as it has values: "
                        "\"colour\", or with its values \"colour = red | green\"");
-    LONGHAUL_FIELD(
-        standardise,
-        .doc =
-            "csv: each column minus its mean, divided by its standard deviation, both of "
-            "the training samples");
+    LONGHAUL_FIELD(standardise, .doc =
+                                    "csv: each column minus its mean, divided by its standard "
+                                    "deviation, both of the training samples");
     LONGHAUL_FIELD(labels,
                    .doc =
                        "csv, libsvm: the labels as the file writes them, in the order of the "
@@ -135,22 +129,21 @@ struct DataConfig {
                        "number of classes; idx, csv, libsvm: labels are 0 .. classes-1; 0: those "
                        "found (synthetic: 10)",
                    .max = 65536);
-    LONGHAUL_FIELD(features,
-                   .doc =
-                       "numbers in a sample; libsvm: 0 is the largest index found; synthetic: 0 is "
-                       "32",
-                   .max = 1 << 24);
+    LONGHAUL_FIELD(
+        features,
+        .doc = "numbers in a sample; libsvm: 0 is the largest index found; synthetic: 0 is 32",
+        .max = 1 << 24);
     LONGHAUL_FIELD(mean, .doc = "idx: one a channel, subtracted from pixels of 0 .. 1");
     LONGHAUL_FIELD(std, .doc = "idx: one a channel, divides what is left", .positive = true);
   }
 
   template <class Self, class Visit>
   static void sequences(Self& self, Visit& visit) {
-    LONGHAUL_FIELD(context,
-                   .doc =
-                       "text, tokens: bytes or tokens that a sample holds, each predicted from "
-                       "those before",
-                   .min = 1, .max = 65536);
+    LONGHAUL_FIELD(
+        context,
+        .doc =
+            "text, tokens: bytes or tokens that a sample holds, each predicted from those before",
+        .min = 1, .max = 65536);
     LONGHAUL_FIELD(groups,
                    .doc =
                        "text: patterns of names, alternatives separated by |: what matches one is "
@@ -186,10 +179,9 @@ struct DataConfig {
                    .min = 1, .max = 65536);
     LONGHAUL_FIELD(scale, .doc = "synthetic classification: multiplies the samples", .max = 1e6,
                    .positive = true);
-    LONGHAUL_FIELD(teacher,
-                   .doc =
-                       "synthetic classification: a small random network labels the samples; the "
-                       "noise is that of its outputs");
+    LONGHAUL_FIELD(teacher, .doc =
+                                "synthetic classification: a small random network labels the "
+                                "samples; the noise is that of its outputs");
   }
 
   template <class Self, class Visit>

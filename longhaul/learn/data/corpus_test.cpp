@@ -1,4 +1,4 @@
-#include "longhaul/learn/data/corpus.h"
+#include "longhaul/learn/data/sequences.h"
 
 #include <gmock/gmock.h>
 

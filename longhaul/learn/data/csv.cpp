@@ -9,10 +9,80 @@
 #include <fmt/format.h>
 
 #include "longhaul/base/settings.h"
-#include "longhaul/learn/data/csv_line.h"
+#include "longhaul/learn/data/errors.h"
 
 namespace longhaul::learn {
 namespace {
+
+struct FieldText {
+  std::string text;
+  std::size_t column = 0;  // byte in the line, from 1
+};
+
+// The first of , ; tab that the line holds outside of quotes; a comma if it holds none.
+char find_separator(std::string_view line) {
+  std::string bare;  // what is outside of quotes
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted) bare += c;
+  }
+  for (const char candidate : {',', ';', '\t'})
+    if (bare.find(candidate) != std::string::npos) return candidate;
+  return ',';
+}
+
+// Cuts lines into fields. `name` stands for the file in messages, and outlives this.
+class Splitter {
+ public:
+  Splitter(std::string_view name, char separator) : name_(name), separator_(separator) {}
+  char separator() const { return separator_; }
+  Status split(std::string_view line, std::size_t number, std::vector<FieldText>& fields) const {
+    fields.clear();
+    for (std::size_t at = 0;;) {
+      const std::size_t first = line.find_first_not_of(separator_ == '\t' ? " " : " \t", at);
+      FieldText field{{}, std::min(first, line.size()) + 1};
+      if (first != std::string_view::npos && line[first] == '"') {
+        at = first;
+        LH_TRY(unquote(line, number, at, field.text));
+      } else {
+        const std::size_t end = std::min(line.find(separator_, at), line.size());
+        field.text = trimmed(line.substr(at, end - at));
+        at = end;
+      }
+      fields.push_back(std::move(field));
+      if (at >= line.size()) return Ok{};
+      ++at;  // the separator
+    }
+  }
+
+ private:
+  // From the quote at `at` to the separator or the line's end, where `at` is left.
+  Status unquote(std::string_view line, std::size_t number, std::size_t& at,
+                 std::string& text) const {
+    const std::size_t begin = at++;
+    for (;; ++at) {
+      if (at == line.size())
+        return bad_text({name_, number, begin + 1}, "a quote that ends on its line",
+                        line.substr(begin));
+      if (line[at] != '"') {
+        text += line[at];
+      } else if (at + 1 < line.size() && line[at + 1] == '"') {
+        text += line[at++];
+      } else {
+        break;
+      }
+    }
+    const std::size_t after = line.find_first_not_of(" ", at + 1);
+    at = std::min(after, line.size());
+    if (at < line.size() && line[at] != separator_)
+      return bad_text({name_, number, at + 1}, "a separator after the quote", line.substr(at));
+    return Ok{};
+  }
+
+  std::string_view name_;
+  char separator_;
+};
 
 constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
 
@@ -143,8 +213,8 @@ class CsvReader {
     if (const auto place = place_of(wanted)) return *place;
     std::string known = fmt::format(" (columns: 1 to {}; no header)", width_);
     if (!header_.empty()) known = suggestion(wanted, {header_.begin(), header_.end()});
-    return invalid(fmt::format("{}:{}: [data] {}: no column {}{}", name_, number, key,
-                               in_quotes(wanted), known));
+    return invalid("{}:{}: [data] {}: no column {}{}", name_, number, key, in_quotes(wanted),
+                   known);
   }
 
   Status choose_columns(std::size_t number) {
@@ -162,16 +232,15 @@ class CsvReader {
       LH_TRY(
           choose_targets(by_name ? options_.like->target_columns : options_.columns, number, used));
     if (std::ranges::count(used, false) == 0)
-      return malformed(
-          fmt::format("{}:{}: expected at least one column beside the target, found {}", name_,
-                      number, width_));
+      return malformed("{}:{}: expected at least one column beside the target, found {}", name_,
+                       number, width_);
     for (std::size_t i = 0; i < width_; ++i)
       if (!used[i]) sources_.push_back({.field = i, .title = title(i)});
     std::set<std::string> titles;
     for (const Source& source : sources_)
       if (!titles.insert(source.title).second)
-        return malformed(fmt::format("{}:{}: two columns are called {}; rename one", name_, number,
-                                     in_quotes(source.title)));
+        return malformed("{}:{}: two columns are called {}; rename one", name_, number,
+                         in_quotes(source.title));
     return options_.like ? order_like(number) : choose_categories(number);
   }
 
@@ -189,16 +258,14 @@ class CsvReader {
     for (const std::string& name : wanted) {
       LH_LET(place, column(name, "target", number));
       if (std::ranges::count(target_fields_, place))
-        return invalid(
-            fmt::format("{}:{}: column {} is twice in [data] target", name_, number, place + 1));
+        return invalid("{}:{}: column {} is twice in [data] target", name_, number, place + 1);
       target_fields_.push_back(place);
     }
     for (const std::size_t place : target_fields_) {
       if (used[place])
         return invalid(
-            fmt::format("{}:{}: column {} is both the [data] target and in `ignore`; name "
-                        "another target",
-                        name_, number, place + 1));
+            "{}:{}: column {} is both the [data] target and in `ignore`; name another target",
+            name_, number, place + 1);
       used[place] = true;
     }
     return Ok{};
@@ -211,9 +278,8 @@ class CsvReader {
       const auto source = std::ranges::find(sources_, place, &Source::field);
       if (source == sources_.end())
         return invalid(
-            fmt::format("{}:{}: [data] categorical: column {} is the target, or left "
-                        "out by `ignore`",
-                        name_, number, in_quotes(name)));
+            "{}:{}: [data] categorical: column {} is the target, or left out by `ignore`", name_,
+            number, in_quotes(name));
       source->categorical = true;
       source->open = values.empty();
       for (const std::string& value : values) source->values.emplace(value, source->values.size());
@@ -223,11 +289,10 @@ class CsvReader {
 
   Error unlike_headers(std::size_t number) const {
     const bool here = !header_.empty();
-    return malformed(
-        fmt::format("{}:{}: {} header, and {} {}: columns are matched by name; {}", name_, number,
-                    here ? "has a" : "has no", options_.like_name, here ? "has none" : "has one",
-                    here ? "give both files one, or say [data] header = false where it is none"
-                         : fmt::format("expected the columns {}", list_of(names_of_like()))));
+    return malformed("{}:{}: {} header, and {} {}: columns are matched by name; {}", name_, number,
+                     here ? "has a" : "has no", options_.like_name, here ? "has none" : "has one",
+                     here ? "give both files one, or say [data] header = false where it is none"
+                          : fmt::format("expected the columns {}", list_of(names_of_like())));
   }
 
   std::vector<std::string> names_of_like() const {
@@ -271,11 +336,11 @@ class CsvReader {
       if (std::ranges::count(wanted, source.title, &Source::title) == 0)
         strange.push_back(source.title);
     if (!lacking.empty() || !strange.empty())
-      return malformed(fmt::format(
+      return malformed(
           "{}:{}: expected the columns of {}{}{}{}", name_, number, options_.like_name,
           lacking.empty() ? "" : "; missing: " + list_of(lacking),
           strange.empty() ? "" : "; not there: " + list_of(strange),
-          strange.empty() || header_.empty() ? "" : " (leave them out with [data] ignore)"));
+          strange.empty() || header_.empty() ? "" : " (leave them out with [data] ignore)");
     sources_ = std::move(wanted);
     return Ok{};
   }
@@ -291,8 +356,8 @@ class CsvReader {
 
   Status sample(std::size_t number) {
     if (fields_.size() != width_)
-      return malformed(fmt::format("{}:{}: expected {} columns as in the first line, found {}",
-                                   name_, number, width_, fields_.size()));
+      return malformed("{}:{}: expected {} columns as in the first line, found {}", name_, number,
+                       width_, fields_.size());
     if (options_.missing == Missing::drop && has_gap()) {
       ++dropped_;
       return Ok{};
@@ -403,8 +468,8 @@ class CsvReader {
         data.labels.assign(samples, 0);
     } else if (const Status good = std::move(targets_).finish(name_, data); !good) {
       if (dropped_ == 0) return good.error();
-      return malformed(fmt::format("{}; {} lines were left out by [data] missing = \"drop\"",
-                                   good.error().what, dropped_));
+      return malformed("{}; {} lines were left out by [data] missing = \"drop\"", good.error().what,
+                       dropped_);
     }
     data.dropped = dropped_;
     for (const std::size_t place : target_fields_)

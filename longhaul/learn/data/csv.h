@@ -15,7 +15,7 @@ namespace longhaul::learn {
 enum class Missing : std::uint8_t {
   refuse,  // an Error
   drop,    // its sample is left out
-  mean     // it is NaN in `features`, until fill_missing() (standardise.h)
+  mean     // it is NaN in `features`, until fill_missing() (facts.h)
 };
 
 struct CsvOptions {

@@ -79,4 +79,8 @@ DataSet take_rows(const DataSet&, std::span<const std::uint32_t> rows);
 // Appends the samples of `more`. CHECKs that both have one shape and one kind of storage.
 void append(DataSet& to, const DataSet& more);
 
+// Hashes samples, labels and names, in their order; the order of a table's columns does not count.
+// Two sets with one digest are the same, but for a chance of 1 in 2^64 (XXH3).
+std::uint64_t digest_of(const DataSet&);
+
 }  // namespace longhaul::learn

@@ -39,7 +39,7 @@ Error unlike(const SiteFacts& first, const SiteFacts& other, const std::string& 
   const auto named = [](const SiteFacts& one) {
     return one.file.empty() ? "site " + one.site : fmt::format("site {} ({})", one.site, one.file);
   };
-  return invalid(fmt::format("{} and {}: {}", named(first), named(other), what));
+  return invalid("{} and {}: {}", named(first), named(other), what);
 }
 
 Status check_alike(const SiteFacts& first, const SiteFacts& other) {
@@ -163,9 +163,8 @@ Result<TableAgreement> agree(const DataConfig& config, const std::vector<SiteFac
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (sums[i].count == 0)
       return malformed(
-          fmt::format("column {} is missing in all samples of all sites; leave it out "
-                      "with [data] ignore",
-                      in_quotes(all.columns[i])));
+          "column {} is missing in all samples of all sites; leave it out with [data] ignore",
+          in_quotes(all.columns[i]));
     look_for_other_units(sites, all.columns[i], all.warnings);
     const double n = double(sums[i].count), mean = sums[i].sum.value() / n;
     if (config.missing == "mean") all.means.push_back(mean);

@@ -6,15 +6,90 @@
 // sums over all sites. Sums are kept to twice the digits of a double (Dekker, "A floating-point
 // technique for extending the available precision", 1971), in the order of the sites: a table that
 // is cut into any number of files has the scales of the whole.
+#include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "longhaul/base/check.h"
 #include "longhaul/base/fields.h"
+#include "longhaul/base/result.h"
 #include "longhaul/learn/data/config.h"
-#include "longhaul/learn/data/standardise.h"
+#include "longhaul/learn/data/dataset.h"
+#include "longhaul/learn/data/errors.h"
 
 namespace longhaul::learn {
+
+// Columns of a table brought to one scale: each minus its mean, divided by its standard deviation.
+struct ColumnScale {
+  double mean = 0;
+  double std = 0;  // of all samples (the root of the mean square); 0: all numbers are the same
+};
+
+// The mean of each column, over the samples that have a number there. An Error names the file and a
+// column without any.
+inline Result<std::vector<double>> column_means(const DataSet& data, const std::string& file) {
+  const std::size_t width = data.shape.width();
+  LH_CHECK(data.features.size() == data.size() * width);
+  std::vector<double> means(width, 0);
+  std::vector<std::size_t> counts(width, 0);
+  for (std::size_t i = 0; i < data.features.size(); ++i) {
+    if (std::isnan(data.features[i])) continue;
+    means[i % width] += double(data.features[i]);
+    ++counts[i % width];
+  }
+  for (std::size_t i = 0; i < width; ++i) {
+    if (counts[i] == 0)
+      return malformed(
+          "{}: column '{}' is missing in all training samples; leave it out with [data] ignore",
+          file, data.columns[i]);
+    means[i] /= double(counts[i]);
+  }
+  return means;
+}
+
+// NaN becomes the mean of its column. CHECKs the width.
+inline void fill_missing(DataSet& data, std::span<const double> means) {
+  LH_CHECK(means.size() == data.shape.width());
+  for (std::size_t i = 0; i < data.features.size(); ++i)
+    if (std::isnan(data.features[i])) data.features[i] = float(means[i % means.size()]);
+}
+
+// One for each number of a sample, summed in double in the order of the samples. CHECKs that the
+// samples are numbers, not pixels.
+inline std::vector<ColumnScale> column_scales(const DataSet& data) {
+  const std::size_t width = data.shape.width(), count = data.size();
+  LH_CHECK(count > 0 && data.features.size() == count * width);
+  std::vector<ColumnScale> scales(width);
+  std::vector<bool> varies(width, false);  // the rounded mean of equal numbers may differ from them
+  for (std::size_t row = 0; row < count; ++row)
+    for (std::size_t i = 0; i < width; ++i) {
+      const float value = data.features[row * width + i];
+      scales[i].mean += double(value) / double(count);
+      if (value != data.features[i]) varies[i] = true;
+    }
+  for (std::size_t row = 0; row < count; ++row)
+    for (std::size_t i = 0; i < width; ++i) {
+      const double apart = double(data.features[row * width + i]) - scales[i].mean;
+      scales[i].std += apart * apart / double(count);
+    }
+  for (std::size_t i = 0; i < width; ++i)
+    scales[i] = varies[i] ? ColumnScale{scales[i].mean, std::sqrt(scales[i].std)}
+                          : ColumnScale{double(data.features[i]), 0};
+  return scales;
+}
+
+// x becomes (x - mean) / std, and 0 in a column whose std is 0, whatever x is. CHECKs the width.
+inline void standardise(DataSet& data, std::span<const ColumnScale> scales) {
+  LH_CHECK(scales.size() == data.shape.width() &&
+           data.features.size() == data.size() * scales.size());
+  for (std::size_t i = 0; i < data.features.size(); ++i) {
+    const ColumnScale& scale = scales[i % scales.size()];
+    float& value = data.features[i];
+    value = scale.std > 0 ? float((double(value) - scale.mean) / scale.std) : 0.0f;
+  }
+}
 
 // A sum of doubles, to twice the digits of one.
 struct LongSum {
@@ -25,7 +100,7 @@ struct LongSum {
   LONGHAUL_FIELDS(high, low)
 };
 
-// Of one column, over the training samples of a site.
+// One column, over the training samples of a site.
 struct ColumnFacts {
   std::uint64_t count = 0, missing = 0;
   LongSum sum, squares;

@@ -30,8 +30,7 @@ SiteFacts facts(std::string site, const DataSet& data) {
 // Around 1e6 by 1e-3 the squares' last digits are all there is.
 TEST(Facts, ScalesOfPartsAreThoseOfTheWhole) {
   Random random(3, {Purpose::data});
-  DataConfig config;
-  config.standardise = true;
+  DataConfig config{.standardise = true};
   std::vector<float> all;
   for (int i = 0; i < 3000; ++i)
     all.push_back(i % 2 ? float(random.normal()) : float(1e6 + random.normal()));
@@ -59,8 +58,7 @@ TEST(Facts, ScalesOfPartsAreThoseOfTheWhole) {
 TEST(Facts, ColumnsAreThoseOfTheFirstSiteByName) {
   const DataSet first = table({"x", "y"}, {1, 10, 3, 30});
   DataSet second = table({"y", "x"}, {50, 5});
-  DataConfig config;
-  config.standardise = true;
+  DataConfig config{.standardise = true};
   const auto all = agree(config, {facts("a", first), facts("b", second)});
   ASSERT_TRUE(all);
   EXPECT_EQ(all->scales[0].mean, 3);
@@ -73,9 +71,7 @@ TEST(Facts, ColumnsAreThoseOfTheFirstSiteByName) {
 
 TEST(Facts, MissingCellsAreFilledByTheMeanOfAllSites) {
   DataSet first = table({"x"}, {1, NAN, NAN}), second = table({"x"}, {4});
-  DataConfig config;
-  config.missing = "mean";
-  config.standardise = true;
+  DataConfig config{.missing = "mean", .standardise = true};
   const auto all = agree(config, {facts("a", first), facts("b", second)});
   ASSERT_TRUE(all);
   EXPECT_THAT(all->means, ElementsAre(2.5));

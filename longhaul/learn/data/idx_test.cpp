@@ -1,4 +1,4 @@
-#include "longhaul/learn/data/idx.h"
+#include "longhaul/learn/data/images.h"
 
 #include <initializer_list>
 

@@ -1,39 +1,96 @@
-#include "longhaul/learn/data/kinds.h"
-
+// The kinds of [data]: how each is read, and the table of them.
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "longhaul/base/decimal.h"
 #include "longhaul/base/rng.h"
-#include "longhaul/learn/data/cifar.h"
-#include "longhaul/learn/data/clicks.h"
-#include "longhaul/learn/data/corpus.h"
 #include "longhaul/learn/data/csv.h"
-#include "longhaul/learn/data/file.h"
-#include "longhaul/learn/data/idx.h"
+#include "longhaul/learn/data/errors.h"
+#include "longhaul/learn/data/images.h"
 #include "longhaul/learn/data/libsvm.h"
-#include "longhaul/learn/data/ratings.h"
-#include "longhaul/learn/data/synthetic.h"
-#include "longhaul/learn/data/tokens.h"
+#include "longhaul/learn/data/load.h"
+#include "longhaul/learn/data/sequences.h"
 
 namespace longhaul::learn {
+
+// synthetic.cpp
+Result<Split> load_synthetic(const DataConfig&, const std::string&, const std::string&);
+Result<Split> load_ratings(const DataConfig&, const std::string&, const std::string&);
+Result<Split> load_clicks(const DataConfig&, const std::string&, const std::string&);
+
 namespace {
+
+namespace fs = std::filesystem;
+
+// An Error where there is no such file, it is a directory, or it cannot be read; `remedy` ends it.
+Result<std::vector<std::byte>> read_file(const std::string& path, std::string_view remedy) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) return unavailable("{}: no such file: {}", path, remedy);
+  if (fs::is_directory(status))
+    return unavailable("{}: is a directory, expected a file: {}", path, remedy);
+  if (!fs::is_regular_file(status))
+    return unavailable("{}: expected a regular file: {}", path, remedy);
+  const auto size = fs::file_size(path, error);
+  std::ifstream in(path, std::ios::binary);
+  if (error || !in) return unavailable("{}: cannot be opened for reading", path);
+  std::vector<std::byte> bytes(size);
+  in.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(bytes.size()));
+  if (std::size_t(in.gcount()) != bytes.size())
+    return unavailable("{}: expected {} bytes, could read {}", path, bytes.size(), in.gcount());
+  return bytes;
+}
+
+// The regular files under `folder`, in all of its sub-folders, as paths in it ("a/b.txt"), in the
+// order of their bytes; not what begins with a '.'. An Error where there is no such folder, or none
+// in it; `remedy` ends it.
+Result<std::vector<std::string>> files_in(const std::string& folder, std::string_view remedy) {
+  std::error_code error;
+  std::vector<std::string> names;
+  fs::recursive_directory_iterator it(folder, error), end;
+  if (error) return unavailable("{}: {}: {}", folder, error.message(), remedy);
+  while (it != end) {
+    const bool hidden = it->path().filename().string().starts_with('.');
+    if (hidden) it.disable_recursion_pending();
+    if (!hidden && it->is_regular_file(error))
+      names.push_back(it->path().lexically_relative(folder).generic_string());
+    it.increment(error);
+    if (error) return unavailable("{}: {}", folder, error.message());
+  }
+  if (names.empty()) return unavailable("{}: holds no file: {}", folder, remedy);
+  std::ranges::sort(names);
+  return names;
+}
+
+bool file_exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// "data/mnist/" and "x" as "data/mnist/x".
+std::string join_path(const std::string& folder, std::string_view name) {
+  return (fs::path(folder) / name).string();
+}
 
 struct Sets {
   DataSet train, test;
 };
 
-Split split_of(DataSet train, DataSet test) {
-  return {std::make_shared<const DataSet>(std::move(train)),
-          std::make_shared<const DataSet>(std::move(test))};
-}
-
 Result<Split> split_of(Result<Sets> sets) {
   if (!sets) return sets.error();
   return split_of(std::move(sets->train), std::move(sets->test));
+}
+
+Error none_left(const std::string& name, const std::string& samples, bool for_test, double share) {
+  return invalid(
+      "{}: {} leave none for the {} set with [data] test_share = {}: set test_path or another "
+      "share",
+      name, samples, for_test ? "test" : "training", share);
 }
 
 // A share of the samples as the test set, the rest for training, both in their old order. Which
@@ -43,10 +100,7 @@ Result<Sets> hold_out(const DataSet& all, double share, std::uint64_t seed,
                       const std::string& name) {
   const auto count = std::size_t(whole_nearest(share * double(all.size())));
   if (count == 0 || count >= all.size())
-    return invalid(
-        fmt::format("{}: {} samples leave none for the {} set with [data] test_share = "
-                    "{}: set test_path or another share",
-                    name, all.size(), count == 0 ? "test" : "training", share));
+    return none_left(name, fmt::format("{} samples", all.size()), count == 0, share);
   std::vector<std::uint32_t> rows(all.size());
   std::iota(rows.begin(), rows.end(), 0u);
   Random random(seed, {.purpose = Purpose::data, .origin = 1});
@@ -58,10 +112,9 @@ Result<Sets> hold_out(const DataSet& all, double share, std::uint64_t seed,
 }
 
 Error unlike(const std::string& test_name, const DataSet& train, const DataSet& test) {
-  return malformed(fmt::format(
-      "{}: expected samples of {} numbers and {} outputs as in the training "
-      "set, found {} and {}",
-      test_name, train.shape.width(), train.shape.outputs, test.shape.width(), test.shape.outputs));
+  return malformed(
+      "{}: expected samples of {} numbers and {} outputs as in the training set, found {} and {}",
+      test_name, train.shape.width(), train.shape.outputs, test.shape.width(), test.shape.outputs);
 }
 
 // "train-images-idx3-ubyte" in the folder, or as others spell it, "train-images.idx3-ubyte".
@@ -89,14 +142,12 @@ Result<DataSet> read_idx_folder(const Folder& folder, const std::string& set) {
 }
 
 Result<Split> read_idx_pair(Folder folder, const std::string& test_path) {
-  auto train = read_idx_folder(folder, "train");
-  if (!train) return train.error();
-  folder.pixels.classes = std::uint32_t(train->shape.outputs);
+  LH_LET(train, read_idx_folder(folder, "train"));
+  folder.pixels.classes = std::uint32_t(train.shape.outputs);
   if (!test_path.empty()) folder.path = test_path;
-  auto test = read_idx_folder(folder, "t10k");
-  if (!test) return test.error();
-  if (test->shape != train->shape) return unlike(folder.path, *train, *test);
-  return split_of(*std::move(train), *std::move(test));
+  LH_LET(test, read_idx_folder(folder, "t10k"));
+  if (test.shape != train.shape) return unlike(folder.path, train, test);
+  return split_of(std::move(train), std::move(test));
 }
 
 TargetOptions target_options(const DataConfig& config) {
@@ -133,22 +184,19 @@ Result<Sets> read_tables(const DataConfig& config, const std::string& path,
     LH_LET(bytes, read_file(name, fmt::format("set [data] {} to a {} file", key, config.kind)));
     return read({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name, like);
   };
-  auto train = parse(path, "path", nullptr);
-  if (!train) return train.error();
-  if (test_path.empty()) return hold_out(*train, config.test_share, config.data_seed, path);
-  auto test = parse(test_path, "test_path", &*train);
-  if (!test) return test.error();
-  if (test->shape != train->shape) return unlike(test_path, *train, *test);
-  return Sets{*std::move(train), *std::move(test)};
+  LH_LET(train, parse(path, "path", nullptr));
+  if (test_path.empty()) return hold_out(train, config.test_share, config.data_seed, path);
+  LH_LET(test, parse(test_path, "test_path", &train));
+  if (test.shape != train.shape) return unlike(test_path, train, test);
+  return Sets{std::move(train), std::move(test)};
 }
 
 Result<Corpus> read_texts(const DataConfig& config, const std::string& folder) {
   LH_LET(names, files_in(folder, "set [data] path to a folder of texts (scripts/fetch-data sotu)"));
   std::vector<NamedText> texts;
   for (const std::string& name : names) {
-    auto bytes = read_file(join_path(folder, name), "a file of [data] path");
-    if (!bytes) return bytes.error();
-    texts.push_back({name, *std::move(bytes)});
+    LH_LET(bytes, read_file(join_path(folder, name), "a file of [data] path"));
+    texts.push_back({name, std::move(bytes)});
   }
   return read_corpus(texts, folder, {config.context, config.groups});
 }
@@ -160,13 +208,11 @@ Result<TokenSets> read_token_files(const DataConfig& config, const std::string& 
       fmt::format("set [data] {} to a file of tokens, or a folder of them", key);
   std::vector<std::string> names = {""};
   std::error_code code;
-  if (std::filesystem::is_directory(path, code)) {
-    auto found = files_in(path, remedy);
-    if (!found) return found.error();
-    names = *std::move(found);
+  if (fs::is_directory(path, code)) {
+    LH_LET(found, files_in(path, remedy));
+    names = std::move(found);
     std::erase_if(names, [](const std::string& name) { return !name.ends_with(".bin"); });
-    if (names.empty())
-      return unavailable(fmt::format("{}: holds no file NAME.bin: {}", path, remedy));
+    if (names.empty()) return unavailable("{}: holds no file NAME.bin: {}", path, remedy);
   }
   const TokenOptions options{config.context, config.token_type == "uint32" ? 4u : 2u,
                              config.vocabulary, test_share};
@@ -174,7 +220,7 @@ Result<TokenSets> read_token_files(const DataConfig& config, const std::string& 
   for (const std::string& name : names) {
     const std::string file = name.empty() ? path : join_path(path, name);
     LH_LET(bytes, read_file(file, remedy));
-    const std::string group = std::filesystem::path(file).filename().string();
+    const std::string group = fs::path(file).filename().string();
     LH_TRY(add_tokens(sets, bytes, {file, name.empty() ? group : name}, options));
   }
   return sets;
@@ -187,8 +233,6 @@ Split split_off(const DataSet& all, std::span<const std::uint32_t> held) {
     if (!std::ranges::binary_search(held, i)) rest.push_back(i);
   return split_of(take_rows(all, rest), take_rows(all, held));
 }
-
-}  // namespace
 
 Result<Split> load_mnist(const DataConfig&, const std::string& path, const std::string& test_path) {
   return read_idx_pair({path, {10, {0.1307}, {0.3081}}, "run scripts/fetch-data mnist"}, test_path);
@@ -216,9 +260,8 @@ Result<Split> load_cifar10(const DataConfig&, const std::string& path,
     append(*train, more);
   }
   if (!train) return train.error();
-  auto test = read(test_path.empty() ? path : test_path, "test_batch.bin");
-  if (!test) return test.error();
-  return split_of(*std::move(train), *std::move(test));
+  LH_LET(test, read(test_path.empty() ? path : test_path, "test_batch.bin"));
+  return split_of(*std::move(train), std::move(test));
 }
 
 Result<Split> load_idx(const DataConfig& config, const std::string& path,
@@ -264,22 +307,6 @@ Result<Split> load_csv(const DataConfig& config, const std::string& path,
   return split;
 }
 
-Result<DataSet> load_to_predict(const DataConfig& config, const std::string& path,
-                                const DataSet& like, std::span<const ColumnScale> scales,
-                                std::span<const double> fills) {
-  LH_LET(bytes, read_file(path, "give a csv file of samples"));
-  CsvOptions options = csv_options(config);
-  options.like = &like;
-  options.like_name = "the training set";
-  options.to_predict = true;
-  options.missing = fills.empty() ? Missing::refuse : Missing::mean;
-  LH_LET(data,
-         read_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options));
-  if (!fills.empty()) fill_missing(data, fills);
-  if (!scales.empty()) standardise(data, scales);
-  return data;
-}
-
 Result<Split> load_libsvm(const DataConfig& config, const std::string& path,
                           const std::string& test_path) {
   return split_of(
@@ -301,11 +328,9 @@ Result<Split> load_text(const DataConfig& config, const std::string& path,
   }
   const auto held = corpus_tails(corpus, config.test_share);
   if (held.empty() || held.size() == corpus.samples.size())
-    return invalid(
-        fmt::format("{}: {} samples of {} bytes leave none for the {} set with [data] test_share = "
-                    "{}: set test_path or another share",
-                    path, corpus.samples.size(), config.context, held.empty() ? "test" : "training",
-                    config.test_share));
+    return none_left(path,
+                     fmt::format("{} samples of {} bytes", corpus.samples.size(), config.context),
+                     held.empty(), config.test_share);
   return split_off(corpus.samples, held);
 }
 
@@ -318,90 +343,93 @@ Result<Split> load_tokens(const DataConfig& config, const std::string& path,
     sets.test = std::move(test.train);
   }
   if (sets.train.size() == 0 || sets.test.size() == 0)
-    return invalid(fmt::format(
-        "{}: {} samples of {} tokens leave none for the {} set with [data] test_share = "
-        "{}: set test_path, another share, or a lower context",
-        path, sets.train.size() + sets.test.size(), config.context,
-        sets.train.size() == 0 ? "training" : "test", config.test_share));
+    return none_left(path,
+                     fmt::format("{} samples of {} tokens", sets.train.size() + sets.test.size(),
+                                 config.context),
+                     sets.train.size() > 0, config.test_share);
   return split_of(std::move(sets.train), std::move(sets.test));
 }
 
-Result<Split> load_synthetic(const DataConfig& config, const std::string&, const std::string&) {
-  SyntheticOptions options;
-  for (const double extent : config.sample) options.shape.sample.push_back(std::int64_t(extent));
-  if (config.sample.empty())
-    options.shape.sample = {config.features ? std::int64_t{config.features} : 32};
-  if (config.task == "regression")
-    options.shape.task = Task::regression;
-  else
-    options.shape.outputs = config.classes ? std::int64_t{config.classes} : 10;
-  if (config.teacher && config.task == "regression")
-    return invalid(
-        "[data] teacher = true tells classes apart, but task = \"regression\": leave it out");
-  if ((config.teacher || config.task == "regression") &&
-      (config.clusters != 1 || config.scale != 1))
-    return invalid(
-        "[data] clusters and scale are of samples around means of classes: leave them out with "
-        "teacher = true and with task = \"regression\"");
-  constexpr double most = 1 << 28;  // numbers: a GiB
-  const auto width = double(options.shape.width());
-  if (width * (double(config.samples) + double(config.test_samples)) > most ||
-      width * double(options.shape.outputs) * double(config.clusters) > most)
-    return invalid(
-        fmt::format("[data] kind = \"synthetic\": {} + {} samples of {} numbers and {} "
-                    "outputs are more than a GiB; expected fewer samples or features",
-                    config.samples, config.test_samples, width, options.shape.outputs));
-  options.noise = config.noise;
-  options.clusters = config.clusters;
-  options.scale = config.scale;
-  options.teacher = config.teacher;
-  options.seed = config.data_seed;
-  options.samples = config.samples;
-  DataSet train = make_synthetic(options);
-  options.samples = config.test_samples;
-  options.test = true;
-  return split_of(std::move(train), make_synthetic(options));
-}
+const std::array kKinds = {
+    DataEntry{"none", "no data: phantom models", {}},
+    DataEntry{"mnist",
+              "60,000 digits of 28x28",
+              {"path", "test_path"},
+              load_mnist,
+              DataEntry::Place::folder,
+              "data/mnist"},
+    DataEntry{"fashion_mnist",
+              "60,000 pictures of clothes, 28x28",
+              {"path", "test_path"},
+              load_fashion_mnist,
+              DataEntry::Place::folder,
+              "data/fashion-mnist"},
+    DataEntry{"cifar10",
+              "50,000 photographs of 3x32x32",
+              {"path", "test_path"},
+              load_cifar10,
+              DataEntry::Place::folder,
+              "data/cifar10"},
+    DataEntry{"idx",
+              "your own images as IDX files",
+              {"path", "test_path", "test_share", "data_seed", "classes", "mean", "std"},
+              load_idx,
+              DataEntry::Place::folder},
+    DataEntry{"csv",
+              "a table of numbers",
+              {"path", "test_path", "test_share", "data_seed", "task", "target", "ignore", "header",
+               "separator", "missing", "categorical", "standardise", "labels", "classes", "loss"},
+              load_csv,
+              DataEntry::Place::file},
+    DataEntry{
+        "libsvm",
+        "sparse samples as index:value",
+        {"path", "test_path", "test_share", "data_seed", "task", "labels", "classes", "features"},
+        load_libsvm,
+        DataEntry::Place::file},
+    DataEntry{"text",
+              "a folder of texts; predicts the next byte",
+              {"path", "test_path", "test_share", "context", "groups"},
+              load_text,
+              DataEntry::Place::folder},
+    DataEntry{"tokens",
+              "files of tokens; predicts the next one",
+              {"path", "test_path", "test_share", "context", "token_type", "vocabulary"},
+              load_tokens,
+              DataEntry::Place::file},
+    DataEntry{"synthetic",
+              "Gaussian classes, a teacher's, or a linear function, made from a seed",
+              {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples",
+               "noise", "clusters", "scale", "teacher"},
+              load_synthetic},
+    DataEntry{"ratings",
+              "ratings of items by users, shaped as MovieLens', made from a seed",
+              {"data_seed", "users", "items", "samples", "test_samples", "noise"},
+              load_ratings},
+    DataEntry{"clicks",
+              "clicks on what has some categorical fields, made from a seed",
+              {"data_seed", "click_fields", "values", "samples", "test_samples"},
+              load_clicks},
+};
 
-Result<Split> load_ratings(const DataConfig& config, const std::string&, const std::string&) {
-  const std::uint64_t wanted = std::uint64_t{config.samples} + config.test_samples;
-  const std::uint64_t pairs = std::uint64_t{config.users} * config.items;
-  if (2 * wanted > pairs)
-    return invalid(
-        fmt::format("[data] kind = \"ratings\": {} + {} samples are more than half of the {} pairs "
-                    "of {} users and {} items; expected fewer samples, or more users or items",
-                    config.samples, config.test_samples, pairs, config.users, config.items));
-  Ratings made = make_ratings({.users = config.users,
-                               .items = config.items,
-                               .samples = config.samples,
-                               .test_samples = config.test_samples,
-                               .noise = config.noise,
-                               .seed = config.data_seed});
-  return split_of(std::move(made.train), std::move(made.test));
-}
+}  // namespace
 
-Result<Split> load_clicks(const DataConfig& config, const std::string&, const std::string&) {
-  if (std::uint64_t{config.click_fields} * config.values > kMostClickRows)
-    return invalid(
-        fmt::format("[data] kind = \"clicks\": {} fields of {} values are {} rows; expected at "
-                    "most {}",
-                    config.click_fields, config.values,
-                    std::uint64_t{config.click_fields} * config.values, kMostClickRows));
-  ClicksOptions options{.fields = config.click_fields,
-                        .values = config.values,
-                        .samples = config.samples,
-                        .seed = config.data_seed};
-  DataSet train = make_clicks(options);
-  options.samples = config.test_samples;
-  options.test = true;
-  return split_of(std::move(train), make_clicks(options));
-}
+std::span<const DataEntry> data_registry() { return kKinds; }
 
-bool has_duplicates(const std::vector<std::string>& labels) {
-  std::vector<std::string> names;
-  for (const std::string& label : labels) names.push_back(canonical_label(label));
-  std::ranges::sort(names);
-  return std::ranges::adjacent_find(names) != names.end();
+Result<DataSet> load_to_predict(const DataConfig& config, const std::string& path,
+                                const DataSet& like, std::span<const ColumnScale> scales,
+                                std::span<const double> fills) {
+  LH_LET(bytes, read_file(path, "give a csv file of samples"));
+  CsvOptions options = csv_options(config);
+  options.like = &like;
+  options.like_name = "the training set";
+  options.to_predict = true;
+  options.missing = fills.empty() ? Missing::refuse : Missing::mean;
+  LH_LET(data,
+         read_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options));
+  if (!fills.empty()) fill_missing(data, fills);
+  if (!scales.empty()) standardise(data, scales);
+  return data;
 }
 
 }  // namespace longhaul::learn

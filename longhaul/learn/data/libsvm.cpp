@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/learn/data/errors.h"
+
 namespace longhaul::learn {
 namespace {
 
@@ -37,12 +39,12 @@ class LibsvmReader {
     DataSet data;
     LH_TRY(std::move(targets_).finish(name_, data));
     const std::uint64_t width = options_.features ? options_.features : widest_;
-    if (width == 0) return malformed(fmt::format("{}: expected samples with features", name_));
+    if (width == 0) return malformed("{}: expected samples with features", name_);
     if (rows_ > (kMaxDense * bytes + (1 << 20)) / sizeof(float) / width)
-      return malformed(fmt::format(
+      return malformed(
           "{}: {} samples of {} features are too sparse for this reader, which keeps all numbers; "
           "leave out rare features",
-          name_, rows_, width));
+          name_, rows_, width);
     data.shape.sample = {std::int64_t(width)};
     data.features.resize(rows_ * width);
     for (const Cell& cell : cells_) {

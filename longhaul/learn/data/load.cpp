@@ -9,89 +9,26 @@
 
 #include <fmt/format.h>
 
-#include "longhaul/learn/data/facts.h"
-#include "longhaul/learn/data/kinds.h"
+#include "longhaul/learn/data/text.h"
 
 namespace longhaul::learn {
 namespace {
 
 using Place = DataEntry::Place;
 
-const std::array kKinds = {
-    DataEntry{"none", "no data: phantom models", {}},
-    DataEntry{"mnist",
-              "60,000 digits of 28x28",
-              {"path", "test_path"},
-              load_mnist,
-              Place::folder,
-              "data/mnist"},
-    DataEntry{"fashion_mnist",
-              "60,000 pictures of clothes, 28x28",
-              {"path", "test_path"},
-              load_fashion_mnist,
-              Place::folder,
-              "data/fashion-mnist"},
-    DataEntry{"cifar10",
-              "50,000 photographs of 3x32x32",
-              {"path", "test_path"},
-              load_cifar10,
-              Place::folder,
-              "data/cifar10"},
-    DataEntry{"idx",
-              "your own images as IDX files",
-              {"path", "test_path", "test_share", "data_seed", "classes", "mean", "std"},
-              load_idx,
-              Place::folder},
-    DataEntry{"csv",
-              "a table of numbers",
-              {"path", "test_path", "test_share", "data_seed", "task", "target", "ignore", "header",
-               "separator", "missing", "categorical", "standardise", "labels", "classes", "loss"},
-              load_csv,
-              Place::file},
-    DataEntry{
-        "libsvm",
-        "sparse samples as index:value",
-        {"path", "test_path", "test_share", "data_seed", "task", "labels", "classes", "features"},
-        load_libsvm,
-        Place::file},
-    DataEntry{"text",
-              "a folder of texts; predicts the next byte",
-              {"path", "test_path", "test_share", "context", "groups"},
-              load_text,
-              Place::folder},
-    DataEntry{"tokens",
-              "files of tokens; predicts the next one",
-              {"path", "test_path", "test_share", "context", "token_type", "vocabulary"},
-              load_tokens,
-              Place::file},
-    DataEntry{"synthetic",
-              "Gaussian classes, a teacher's, or a linear function, made from a seed",
-              {"data_seed", "task", "classes", "features", "sample", "samples", "test_samples",
-               "noise", "clusters", "scale", "teacher"},
-              load_synthetic},
-    DataEntry{"ratings",
-              "ratings of items by users, shaped as MovieLens', made from a seed",
-              {"data_seed", "users", "items", "samples", "test_samples", "noise"},
-              load_ratings},
-    DataEntry{"clicks",
-              "clicks on what has some categorical fields, made from a seed",
-              {"data_seed", "click_fields", "values", "samples", "test_samples"},
-              load_clicks},
-};
-
 constexpr std::array<std::string_view, 8> kCommonKeys = {
     "partition", "alpha", "degree", "shards", "sizes", "batch", "class_weights", "kind"};
 
 std::vector<std::string_view> names() {
   std::vector<std::string_view> list;
-  for (const DataEntry& entry : kKinds) list.push_back(entry.name);
+  for (const DataEntry& entry : data_registry()) list.push_back(entry.name);
   return list;
 }
 
-// Of the kinds that read `key`, all: "csv, libsvm".
+// All kinds that read `key`: "csv, libsvm".
 std::string owners(std::string_view key) {
   std::string list;
-  for (const DataEntry& entry : kKinds)
+  for (const DataEntry& entry : data_registry())
     if (std::ranges::count(entry.keys, key))
       list += (list.empty() ? "" : ", ") + std::string(entry.name);
   return list;
@@ -105,6 +42,14 @@ Status check_keys(const Settings& settings, const DataEntry& entry) {
                          fmt::format("no such key with kind = \"{}\": it belongs to {}", entry.name,
                                      owners(setting.key)));
   return Ok{};
+}
+
+// Two of them are the same label ("1" and "1.0").
+bool has_duplicates(const std::vector<std::string>& labels) {
+  std::vector<std::string> names;
+  for (const std::string& label : labels) names.push_back(canonical_label(label));
+  std::ranges::sort(names);
+  return std::ranges::adjacent_find(names) != names.end();
 }
 
 Status check_values(const Settings& settings, const DataConfig& config) {
@@ -141,9 +86,8 @@ Status check_values(const Settings& settings, const DataConfig& config) {
                              config.token_type)));
   if (config.kind == "tokens" && config.vocabulary == 0)
     return invalid(
-        fmt::format("{}: [data] kind = \"tokens\": expected vocabulary = N, how many "
-                    "tokens there are",
-                    source_of(settings.file, settings.line)));
+        "{}: [data] kind = \"tokens\": expected vocabulary = N, how many tokens there are",
+        source_of(settings.file, settings.line));
   return Ok{};
 }
 
@@ -152,8 +96,8 @@ Status check_class_weights(const DataConfig& config, const DataShape& shape) {
   if (shape.task != Task::classification)
     return invalid("[data] class_weights: expected none, these data have no classes");
   if (std::int64_t(config.class_weights.size()) == shape.outputs) return Ok{};
-  return invalid(fmt::format("[data] class_weights: expected {} numbers, one a class, found {}",
-                             shape.outputs, config.class_weights.size()));
+  return invalid("[data] class_weights: expected {} numbers, one a class, found {}", shape.outputs,
+                 config.class_weights.size());
 }
 
 std::string path_of(const DataEntry& entry, const DataConfig& config) {
@@ -166,13 +110,13 @@ Status check_place(const DataEntry& entry, const std::string& path) {
   if (entry.place != Place::folder || path.empty() || !std::filesystem::exists(path, code) ||
       std::filesystem::is_directory(path, code))
     return Ok{};
-  return unavailable(
-      fmt::format("{}: is a file, expected the folder that holds the {} files", path, entry.name));
+  return unavailable("{}: is a file, expected the folder that holds the {} files", path,
+                     entry.name);
 }
 
 Status check_size(const DataSet& data) {
   if (data.size() <= std::numeric_limits<std::uint32_t>::max()) return Ok{};
-  return invalid(fmt::format("[data] {} samples are more than 2^32 - 1", data.size()));
+  return invalid("[data] {} samples are more than 2^32 - 1", data.size());
 }
 
 Status need_known_shape(const DataConfig& config) {
@@ -181,15 +125,15 @@ Status need_known_shape(const DataConfig& config) {
   const bool classes = config.kind == "idx" || (text && has_classes);
   if (classes && config.classes == 0 && config.labels.empty())
     return invalid(
-        fmt::format("[data] partition = \"local\" with kind = \"{}\": expected {}, since "
-                    "no site sees the labels of the others",
-                    config.kind, text ? "labels = [...] or classes" : "classes"));
+        "[data] partition = \"local\" with kind = \"{}\": expected {}, since no site sees the "
+        "labels of the others",
+        config.kind, text ? "labels = [...] or classes" : "classes");
   for (const std::string& one : config.categorical)
     if (one.find('=') == std::string::npos)
       return invalid(
-          fmt::format("[data] partition = \"local\": categorical = \"{}\": expected its values, "
-                      "\"{} = a | b\", since no site sees those of the others",
-                      one, one));
+          "[data] partition = \"local\": categorical = \"{}\": expected its values, \"{} = a | "
+          "b\", since no site sees those of the others",
+          one, one);
   if (config.kind == "libsvm" && config.features == 0)
     return invalid(
         "[data] partition = \"local\" with kind = \"libsvm\": expected features, since no site "
@@ -199,16 +143,14 @@ Status need_known_shape(const DataConfig& config) {
 
 }  // namespace
 
-std::span<const DataEntry> data_registry() { return kKinds; }
-
 std::span<const std::string_view> common_data_keys() {
   return std::span(kCommonKeys).first(kCommonKeys.size() - 1);
 }
 
 Result<const DataEntry*> find_data(const std::string& kind) {
-  for (const DataEntry& entry : kKinds)
+  for (const DataEntry& entry : data_registry())
     if (entry.name == kind) return &entry;
-  return invalid(fmt::format("[data] kind = \"{}\" is unknown{}", kind, suggestion(kind, names())));
+  return invalid("[data] kind = \"{}\" is unknown{}", kind, suggestion(kind, names()));
 }
 
 Result<DataConfig> read_data(const Settings& settings) {
@@ -226,29 +168,27 @@ Result<DataConfig> read_data(const Settings& settings) {
 }
 
 Result<Split> load_data(const DataConfig& config) {
-  auto entry = find_data(config.kind);
-  if (!entry) return entry.error();
-  if (!(*entry)->load)
+  LH_LET(entry, find_data(config.kind));
+  if (!entry->load)
     return invalid(
         "[data] kind = \"none\" holds no samples: only phantom models run without; set "
         "another kind");
-  const std::string path = path_of(**entry, config);
-  if (path.empty() && (*entry)->place != Place::none)
-    return invalid(fmt::format("[data] kind = \"{}\": expected path = \"...\", the {} of the data",
-                               config.kind, (*entry)->place == Place::file ? "file" : "folder"));
-  LH_TRY(check_place(**entry, path));
-  LH_TRY(check_place(**entry, config.test_path));
-  auto split = (*entry)->load(config, path, config.test_path);
-  if (!split) return split.error();
-  LH_TRY(check_size(*split->train));
-  LH_TRY(check_size(*split->test));
-  LH_TRY(check_class_weights(config, split->train->shape));
+  const std::string path = path_of(*entry, config);
+  if (path.empty() && entry->place != Place::none)
+    return invalid("[data] kind = \"{}\": expected path = \"...\", the {} of the data", config.kind,
+                   entry->place == Place::file ? "file" : "folder");
+  LH_TRY(check_place(*entry, path));
+  LH_TRY(check_place(*entry, config.test_path));
+  LH_LET(split, entry->load(config, path, config.test_path));
+  LH_TRY(check_size(*split.train));
+  LH_TRY(check_size(*split.test));
+  LH_TRY(check_class_weights(config, split.train->shape));
   return split;
 }
 
 namespace {
 
-// Of data that sites hold: of all; "": each holds out a share of its own.
+// The test set that all sites share; "": each holds out a share of its own data.
 std::string shared_test_path(const DataEntry& entry, const DataConfig& config) {
   if (!config.test_path.empty() || entry.place != Place::folder) return config.test_path;
   return path_of(entry, config);
@@ -262,21 +202,19 @@ bool tests_at_sites(const DataConfig& config) {
 }
 
 Result<SiteData> load_site(const DataConfig& config, const std::string& path) {
-  auto entry = find_data(config.kind);
-  if (!entry) return entry.error();
-  if ((*entry)->place == Place::none)
+  LH_LET(entry, find_data(config.kind));
+  if (entry->place == Place::none)
     return invalid(
-        fmt::format("[data] partition = \"local\": kind = \"{}\" has no files that sites "
-                    "could hold; use another partition",
-                    config.kind));
+        "[data] partition = \"local\": kind = \"{}\" has no files that sites could hold; use "
+        "another partition",
+        config.kind);
   LH_TRY(need_known_shape(config));
-  const std::string test_path = shared_test_path(**entry, config);
-  LH_TRY(check_place(**entry, path));
-  auto split = (*entry)->load(config, path, test_path);
-  if (!split) return split.error();
-  LH_TRY(check_size(*split->train));
-  LH_TRY(check_class_weights(config, split->train->shape));
-  return SiteData{*split->train, *split->test, test_path.empty()};
+  const std::string test_path = shared_test_path(*entry, config);
+  LH_TRY(check_place(*entry, path));
+  LH_LET(split, entry->load(config, path, test_path));
+  LH_TRY(check_size(*split.train));
+  LH_TRY(check_class_weights(config, split.train->shape));
+  return SiteData{*split.train, *split.test, test_path.empty()};
 }
 
 Result<LocalData> load_local(const DataConfig& config, std::span<const std::string> names,
@@ -285,13 +223,11 @@ Result<LocalData> load_local(const DataConfig& config, std::span<const std::stri
   std::vector<SiteData> sites;
   std::vector<SiteFacts> facts;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    auto site = load_site(config, paths[i]);
-    if (!site) return site.error();
-    sites.push_back(*std::move(site));
+    LH_LET(site, load_site(config, paths[i]));
+    sites.push_back(std::move(site));
     facts.push_back({names[i], paths[i], facts_of(sites.back().train, sites.back().test)});
   }
-  const auto all = agree(config, facts);
-  if (!all) return all.error();
+  LH_LET(all, agree(config, facts));
   LocalData local;
   DataSet train, test;
   const auto add = [](DataSet& to, DataSet& more, Shards& shards) -> Status {
@@ -306,17 +242,17 @@ Result<LocalData> load_local(const DataConfig& config, std::span<const std::stri
     return Ok{};
   };
   for (SiteData& site : sites) {
-    bring_in_line(site.train, *all);
+    bring_in_line(site.train, all);
     LH_TRY(add(train, site.train, local.shards));
     if (!site.own_test && test.size() > 0) continue;
-    bring_in_line(site.test, *all);
+    bring_in_line(site.test, all);
     LH_TRY(add(test, site.test, local.tests));
   }
   if (!sites.front().own_test) local.tests.clear();
-  local.warnings = all->warnings;
+  local.warnings = all.warnings;
   local.split = {std::make_shared<const DataSet>(std::move(train)),
-                 std::make_shared<const DataSet>(std::move(test)), all->scales, all->means,
-                 all->numbers};
+                 std::make_shared<const DataSet>(std::move(test)), all.scales, all.means,
+                 all.numbers};
   return local;
 }
 

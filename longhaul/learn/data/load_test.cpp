@@ -10,8 +10,6 @@
 
 #include "longhaul/base/check.h"
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/learn/data/kinds.h"
-#include "longhaul/learn/data/synthetic.h"
 
 namespace longhaul::learn {
 namespace {
@@ -56,15 +54,19 @@ class Load : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+template <class T>
+Result<T> good(Result<T> result) {
+  if (!result) ADD_FAILURE() << result.error().what;
+  return result;
+}
+
 std::string error_of(const DataConfig& config) {
   auto split = load_data(config);
   return split ? "no error" : split.error().what;
 }
 
 DataConfig config_of(std::string kind, std::string path = "") {
-  DataConfig config;
-  config.kind = std::move(kind);
-  config.path = std::move(path);
+  DataConfig config{.kind = std::move(kind), .path = std::move(path)};
   return config;
 }
 
@@ -82,8 +84,7 @@ std::vector<float> row_of(const DataSet& data, std::size_t i) {
 TEST_F(Load, MnistFolder) {
   write_idx("m", "train", 30, 10);
   write_idx("m", "t10k", 12, 10);
-  auto split = load_data(config_of("mnist", path("m")));
-  ASSERT_TRUE(split) << split.error().what;
+  auto split = good(load_data(config_of("mnist", path("m"))));
   EXPECT_EQ(split->train->size(), 30u);
   EXPECT_EQ(split->test->size(), 12u);
   EXPECT_EQ(split->train->shape, (DataShape{{1, 2, 2}, 10, Task::classification}));
@@ -127,8 +128,7 @@ TEST_F(Load, TextFolder) {
   write("other/x", std::string(30, 'x'));
   DataConfig config = config_of("text", path("t"));
   config.context = 10;
-  auto split = load_data(config);
-  ASSERT_TRUE(split) << split.error().what;
+  auto split = good(load_data(config));
   EXPECT_EQ(split->train->size(), 12u);  // of 10 and 5 samples the last fifth is held out
   EXPECT_THAT(split->test->labels, ElementsAre(0, 0, 1));
   EXPECT_THAT(split->train->names, ElementsAre("adams", "obama"));
@@ -138,8 +138,7 @@ TEST_F(Load, TextFolder) {
   EXPECT_THAT(label_counts(*split->train, shards)[1], ElementsAre(0, 4));
   EXPECT_THAT(shards_of_three(config, *split->train), HasSubstr("only 2 labels"));
   config.test_path = path("other");
-  split = load_data(config);
-  ASSERT_TRUE(split) << split.error().what;
+  split = good(load_data(config));
   EXPECT_EQ(split->train->size(), 15u);
   EXPECT_EQ(split->test->size(), 3u);
   config.test_path = "";
@@ -154,8 +153,7 @@ TEST_F(Load, TextOfEverySitesOwn) {
   config.context = 5;
   config.test_path = path("c");
   config.partition = "local";
-  auto local = load_local(config, std::vector{"a"s, "b"s}, std::vector{path("a"), path("b")});
-  ASSERT_TRUE(local) << local.error().what;
+  auto local = good(load_local(config, std::vector{"a"s, "b"s}, std::vector{path("a"), path("b")}));
   EXPECT_THAT(local->split.train->names, ElementsAre("x", "y"));
   EXPECT_EQ(local->shards[1].size(), 8u);
   EXPECT_EQ(local->split.test->size(), 4u);
@@ -165,8 +163,7 @@ TEST_F(Load, CifarFolder) {
   for (int i = 1; i <= 5; ++i)
     write("c/data_batch_" + std::to_string(i) + ".bin", std::string(2 * 3073, char(i)));
   write("c/test_batch.bin", std::string(3073, char(9)));
-  auto split = load_data(config_of("cifar10", path("c")));
-  ASSERT_TRUE(split) << split.error().what;
+  auto split = good(load_data(config_of("cifar10", path("c"))));
   EXPECT_THAT(split->train->labels, ElementsAre(1, 1, 2, 2, 3, 3, 4, 4, 5, 5));
   EXPECT_THAT(split->test->labels, ElementsAre(9));
   EXPECT_EQ(row_of(*split->train, 9)[7], row_of(*split->train, 8)[7]);
@@ -174,8 +171,7 @@ TEST_F(Load, CifarFolder) {
 
 TEST_F(Load, OwnIdxWithAndWithoutTestFiles) {
   write_idx("own", "train", 20, 4);
-  auto split = load_data(config_of("idx", path("own")));
-  ASSERT_TRUE(split) << split.error().what;
+  auto split = good(load_data(config_of("idx", path("own"))));
   EXPECT_EQ(split->train->size(), 16u);
   EXPECT_EQ(split->test->size(), 4u);
   write_idx("own", "t10k", 3, 3);
@@ -191,8 +187,7 @@ TEST_F(Load, OwnIdxWithAndWithoutTestFiles) {
 TEST_F(Load, CsvTestFileIsReadLikeTheTrainingFile) {
   DataConfig config = config_of("csv", write("a.csv", "1,no\n2,yes\n3,no\n"));
   config.test_path = write("b.csv", "5,yes\n");
-  auto split = load_data(config);
-  ASSERT_TRUE(split) << split.error().what;
+  auto split = good(load_data(config));
   EXPECT_THAT(split->test->labels, ElementsAre(1));
   write("b.csv", "5,yes\n6,maybe\n");
   EXPECT_THAT(error_of(config), HasSubstr("b.csv:2:3: expected one of the labels 'no', 'yes'"));
@@ -205,8 +200,7 @@ TEST_F(Load, CsvIsStandardisedByTheTrainingSamplesAlone) {
   DataConfig config = config_of("csv", write("a.csv", "x,y,kind\n10,5,no\n30,5,yes\n"));
   config.test_path = write("b.csv", "x,y,kind\n40,6,yes\n");
   config.standardise = true;
-  auto split = load_data(config);
-  ASSERT_TRUE(split) << split.error().what;
+  auto split = good(load_data(config));
   EXPECT_THAT(split->train->features, ElementsAre(-1, 0, 1, 0));
   EXPECT_THAT(split->test->features, ElementsAre(2, 0));
   EXPECT_THAT(split->train->columns, ElementsAre("x", "y"));
@@ -219,8 +213,7 @@ TEST_F(Load, ColumnsOfTheTestFileAreFoundByName) {
   DataConfig config = config_of("csv", write("a.csv", "x,y,kind\n10,5,no\n30,5,yes\n"));
   config.test_path = write("b.csv", "kind,y,x\nyes,6,40\n");
   config.target = {"3"};  // of the training file
-  const auto split = load_data(config);
-  ASSERT_TRUE(split) << split.error().what;
+  const auto split = good(load_data(config));
   EXPECT_THAT(split->test->features, ElementsAre(40, 6));
   EXPECT_THAT(split->test->labels, ElementsAre(1));
 }
@@ -229,8 +222,7 @@ TEST_F(Load, MissingCellsBecomeTheMeanOfTheTrainingSamples) {
   DataConfig config = config_of("csv", write("a.csv", "x,y,kind\n10,5,no\nNA,8,yes\n30,?,yes\n"));
   config.test_path = write("b.csv", "x,y,kind\n,6,yes\n");
   config.missing = "mean";
-  const auto split = load_data(config);
-  ASSERT_TRUE(split) << split.error().what;
+  const auto split = good(load_data(config));
   EXPECT_THAT(split->train->features, ElementsAre(10, 5, 20, 8, 30, 6.5f));
   EXPECT_THAT(split->test->features, ElementsAre(20, 6));
   write("a.csv", "x,y,kind\nNA,5,no\nNA,8,yes\n");
@@ -264,8 +256,7 @@ TEST_F(Load, SitesWithFilesOfTheirOwnHaveOneScale) {
   const std::vector names = {"one"s, "two"s};
   const std::vector paths = {write("a.csv", "x,b,y\n1,10,0\n2,20,1\n"),
                              write("b.csv", "b,y,x\n30,1,3\n")};
-  const auto local = load_local(config, names, paths);
-  ASSERT_TRUE(local) << local.error().what;
+  const auto local = good(load_local(config, names, paths));
   const float far = 1 / std::sqrt(2.0f / 3);
   EXPECT_THAT(local->split.train->features, Pointwise(FloatEq(), {-far, -far, 0.f, 0.f, far, far}));
   EXPECT_THAT(local->split.train->labels, ElementsAre(0, 1, 1));
@@ -312,8 +303,7 @@ TEST_F(Load, LocalFilesAreTheShards) {
   config.classes = 3;
   config.test_path = write("test.csv", "9,2\n");
   const std::vector paths = {write("a.csv", "1,0\n2,0\n"), write("b.csv", "3,1\n4,2\n5,1\n")};
-  auto local = load_local(config, std::vector{"a"s, "b"s}, paths);
-  ASSERT_TRUE(local) << local.error().what;
+  auto local = good(load_local(config, std::vector{"a"s, "b"s}, paths));
   EXPECT_THAT(local->split.train->labels, ElementsAre(0, 0, 1, 2, 1));
   EXPECT_THAT(local->split.test->labels, ElementsAre(2));
   EXPECT_THAT(local->shards, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4)));
@@ -333,8 +323,7 @@ TEST_F(Load, LocalShareIsHeldOutBySite) {
   config.test_share = 0.5;
   const std::vector paths = {write("a", "1 1:1\n1 1:2\n1 1:3\n1 1:4\n"),
                              write("b", "-1 2:1\n1 1:1\n")};
-  auto local = load_local(config, std::vector{"a"s, "b"s}, paths);
-  ASSERT_TRUE(local) << local.error().what;
+  auto local = good(load_local(config, std::vector{"a"s, "b"s}, paths));
   EXPECT_THAT(local->shards, ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
   EXPECT_THAT(local->tests, ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
   EXPECT_EQ(local->split.test->size(), 3u);
@@ -361,47 +350,37 @@ TEST(Synthetic, ATeacherIsRefusedForRegression) {
 }
 
 TEST(Synthetic, ClustersAndScaleAreOfSamplesAroundMeans) {
-  SyntheticOptions options;
-  options.shape.sample = {3};
-  options.shape.outputs = 2;
-  options.samples = 12;
-  options.noise = 0;
-  options.clusters = 3;
-  const DataSet data = make_synthetic(options);
-  EXPECT_EQ(data.labels, (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
-  const auto row = [&](const DataSet& of, int i) {
-    return std::vector<float>(of.features.begin() + 3 * i, of.features.begin() + 3 * i + 3);
-  };
-  EXPECT_EQ(row(data, 1), row(data, 7));
-  EXPECT_NE(row(data, 0), row(data, 1));
-  options.scale = 0.5;
-  EXPECT_FLOAT_EQ(make_synthetic(options).features[4], 0.5f * data.features[4]);
   DataConfig config = config_of("synthetic");
+  config.features = 3;
+  config.classes = 2;
+  config.samples = 12;
+  config.noise = 0;
+  config.clusters = 3;
+  const DataSet data = *load_data(config)->train;
+  EXPECT_EQ(data.labels, (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(row_of(data, 1), row_of(data, 7));
+  EXPECT_NE(row_of(data, 0), row_of(data, 1));
+  config.scale = 0.5;
+  EXPECT_FLOAT_EQ(load_data(config)->train->features[4], 0.5f * data.features[4]);
   config.teacher = true;
-  config.clusters = 4;
   EXPECT_THAT(load_data(config).error().what, HasSubstr("clusters"));
 }
 
 TEST(Synthetic, ATeacherLabelsWhatItSees) {
-  SyntheticOptions options;
-  options.shape.sample = {20};
-  options.shape.outputs = 10;
-  options.samples = 2000;
-  options.noise = 0;
-  options.teacher = true;
-  const DataSet plain = make_synthetic(options);
-  options.noise = 1;
-  const DataSet noisy = make_synthetic(options);
-  EXPECT_NE(noisy.labels, plain.labels);
-  options.noise = 0;
-  options.test = true;
-  EXPECT_NE(make_synthetic(options).features, plain.features);
-  options.test = false;
-  options.samples = 100;
-  const DataSet fewer = make_synthetic(options);
-  EXPECT_TRUE(std::equal(fewer.labels.begin(), fewer.labels.end(), plain.labels.begin()));
-  const std::set<std::int64_t> classes(plain.labels.begin(), plain.labels.end());
-  EXPECT_GE(classes.size(), 8u);
+  DataConfig config = config_of("synthetic");
+  config.features = 20;
+  config.noise = 0;
+  config.teacher = true;
+  const auto plain = load_data(config);
+  EXPECT_NE(plain->test->features[0], plain->train->features[0]);
+  const auto& labels = plain->train->labels;
+  EXPECT_GE(std::set(labels.begin(), labels.end()).size(), 8u);
+  config.noise = 1;
+  EXPECT_NE(load_data(config)->train->labels, labels);
+  config.noise = 0;
+  config.samples = 100;
+  const auto fewer = load_data(config);
+  EXPECT_TRUE(std::ranges::equal(fewer->train->labels, std::span(labels).first(100)));
 }
 
 TEST_F(Load, SyntheticClassesAreApartAndTheTestSetIsOther) {
@@ -409,8 +388,7 @@ TEST_F(Load, SyntheticClassesAreApartAndTheTestSetIsOther) {
   config.samples = 300;
   config.test_samples = 100;
   config.noise = 0.5;
-  auto split = load_data(config);
-  ASSERT_TRUE(split) << split.error().what;
+  auto split = good(load_data(config));
   EXPECT_EQ(split->train->shape, (DataShape{{32}, 10, Task::classification}));
   EXPECT_EQ(split->test->size(), 100u);
   EXPECT_NE(row_of(*split->train, 0), row_of(*split->test, 0));
@@ -433,10 +411,13 @@ TEST_F(Load, SyntheticClassesAreApartAndTheTestSetIsOther) {
 }
 
 TEST_F(Load, SyntheticNumbersFollowOneTeacher) {
-  SyntheticOptions options{{{1}, 1, Task::regression}, 50, 0.0, 3, false};
-  const DataSet train = make_synthetic(options);
-  options.test = true;
-  const DataSet test = make_synthetic(options);
+  DataConfig config = config_of("synthetic");
+  config.task = "regression";
+  config.features = 1;
+  config.samples = config.test_samples = 50;
+  config.noise = 0;
+  const auto split = load_data(config);
+  const DataSet &train = *split->train, &test = *split->test;
   const float slope =
       (train.targets[1] - train.targets[0]) / (train.features[1] - train.features[0]);
   for (std::size_t i = 0; i < 50; ++i)

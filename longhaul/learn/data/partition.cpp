@@ -4,10 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include <fmt/format.h>
-
 #include "longhaul/base/decimal.h"
 #include "longhaul/base/rng.h"
+#include "longhaul/learn/data/errors.h"
 
 namespace longhaul::learn {
 namespace {
@@ -112,9 +111,9 @@ Result<Shards> by_shards(const DataSet& data, std::size_t sites, std::uint32_t e
   const std::size_t pieces = sites * each;
   if (data.size() < pieces)
     return invalid(
-        fmt::format("[data] partition = \"shards\": {} samples cannot be cut into {} "
-                    "sites x {} shards; use fewer shards",
-                    data.size(), sites, each));
+        "[data] partition = \"shards\": {} samples cannot be cut into {} sites x {} shards; use "
+        "fewer shards",
+        data.size(), sites, each);
   Samples sorted = all_samples(data);
   std::ranges::stable_sort(sorted, [&](auto a, auto b) {
     if (data.label_kinds() > 0) return data.labels[a] < data.labels[b];
@@ -147,18 +146,18 @@ std::string label_list(const DataSet& data, std::size_t first, std::size_t step)
 Result<Shards> by_label(const DataSet& data, std::size_t sites) {
   if (sites > data.label_kinds())
     return invalid(
-        fmt::format("[data] partition = \"by_label\": {} sites and only {} labels{}; use "
-                    "\"shards\" or \"dirichlet\"",
-                    sites, data.label_kinds(), label_list(data, 0, 1)));
+        "[data] partition = \"by_label\": {} sites and only {} labels{}; use \"shards\" or "
+        "\"dirichlet\"",
+        sites, data.label_kinds(), label_list(data, 0, 1));
   Shards shards(sites);
   for (std::uint32_t i = 0; i < data.labels.size(); ++i)
     shards[std::size_t(data.labels[i]) % sites].push_back(i);
   for (std::size_t site = 0; site < sites; ++site)
     if (shards[site].empty())
       return invalid(
-          fmt::format("[data] partition = \"by_label\": no sample has a label of site "
-                      "{}{}; use \"shards\" or \"dirichlet\"",
-                      site, label_list(data, site, sites)));
+          "[data] partition = \"by_label\": no sample has a label of site {}{}; use \"shards\" or "
+          "\"dirichlet\"",
+          site, label_list(data, site, sites));
   return shards;
 }
 
@@ -174,18 +173,18 @@ Result<Shards> skewed(const DataSet& data, std::size_t sites, double degree) {
   for (std::size_t site = 0; site < sites; ++site)
     if (shards[site].empty())
       return invalid(
-          fmt::format("[data] partition = \"skewed\": site {} would hold nothing; use fewer "
-                      "sites or a smaller degree",
-                      site));
+          "[data] partition = \"skewed\": site {} would hold nothing; use fewer sites or a smaller "
+          "degree",
+          site);
   return shards;
 }
 
 Result<Shards> skewed_80(const DataSet& data, std::size_t sites) {
   if (sites % 2 != 0)
     return invalid(
-        fmt::format("[data] partition = \"skewed_80\" takes an even number of sites, found {}: use "
-                    "\"skewed\" with degree = 0.8",
-                    sites));
+        "[data] partition = \"skewed_80\" takes an even number of sites, found {}: use \"skewed\" "
+        "with degree = 0.8",
+        sites);
   Shards shards(sites);
   for (std::uint32_t i = 0; i < data.labels.size(); ++i) {
     const std::size_t home = std::size_t(data.labels[i]) % sites;
@@ -198,11 +197,10 @@ Result<Shards> skewed_80(const DataSet& data, std::size_t sites) {
 Result<Shards> by_sizes(const DataSet& data, std::size_t sites, const std::vector<double>& sizes,
                         std::uint64_t seed) {
   if (sizes.size() != sites)
-    return invalid(fmt::format("[data] sizes: expected {} numbers, one a site, found {}", sites,
-                               sizes.size()));
+    return invalid("[data] sizes: expected {} numbers, one a site, found {}", sites, sizes.size());
   for (const double size : sizes) {
     if (!std::isfinite(size) || size <= 0)
-      return invalid(fmt::format("[data] sizes: expected numbers above 0, found {}", size));
+      return invalid("[data] sizes: expected numbers above 0, found {}", size);
   }
   Shards shards = deal(shuffled(data, seed), proportional_counts(data.size(), sizes));
   give_everyone_one(shards);
@@ -222,12 +220,12 @@ Result<Shards> divide(const DataSet& data, std::size_t sites, const DataConfig& 
         "\"PATH\"");
   const bool by_labels =
       kind == "dirichlet" || kind == "by_label" || kind == "skewed" || kind == "skewed_80";
-  if (!by_labels) return invalid(fmt::format("[data] partition = \"{}\" is unknown", kind));
+  if (!by_labels) return invalid("[data] partition = \"{}\" is unknown", kind);
   if (data.label_kinds() == 0)
-    return invalid(fmt::format(
-        "[data] partition = \"{}\" divides by label, and these data have {}: use "
-        "\"iid\", \"shards\", \"sizes\" or \"blocks\"",
-        kind, data.shape.task == Task::multilabel ? "several of them" : "numbers to fit"));
+    return invalid(
+        "[data] partition = \"{}\" divides by label, and these data have {}: use \"iid\", "
+        "\"shards\", \"sizes\" or \"blocks\"",
+        kind, data.shape.task == Task::multilabel ? "several of them" : "numbers to fit");
   if (kind == "by_label") return by_label(data, sites);
   if (kind == "skewed") return skewed(data, sites, config.degree);
   if (kind == "skewed_80") return skewed_80(data, sites);
@@ -241,9 +239,8 @@ Result<Shards> partition(const DataSet& data, std::size_t sites, const DataConfi
   LH_CHECK(sites > 0);
   if (data.size() < sites)
     return invalid(
-        fmt::format("[data] {} samples cannot be divided among {} sites: use more data "
-                    "or fewer sites",
-                    data.size(), sites));
+        "[data] {} samples cannot be divided among {} sites: use more data or fewer sites",
+        data.size(), sites);
   LH_LET(shards, divide(data, sites, config, seed));
   for (Samples& shard : shards) std::ranges::sort(shard);
   return shards;

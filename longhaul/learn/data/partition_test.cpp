@@ -26,8 +26,7 @@ DataSet labelled(std::size_t samples, std::int64_t classes) {
 }
 
 DataConfig partition_config(std::string kind) {
-  DataConfig config;
-  config.partition = std::move(kind);
+  DataConfig config{.partition = std::move(kind)};
   return config;
 }
 

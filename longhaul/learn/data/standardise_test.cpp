@@ -1,4 +1,4 @@
-#include "longhaul/learn/data/standardise.h"
+#include "longhaul/learn/data/facts.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "longhaul/learn/data/tokens.h"
+#include "longhaul/learn/data/sequences.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "longhaul/base/check.h"
-#include "longhaul/learn/data/digest.h"
+#include "longhaul/learn/data/dataset.h"
 #include "longhaul/learn/data/facts.h"
 #include "longhaul/learn/data/load.h"
 
@@ -105,11 +105,7 @@ class TokenFiles : public ::testing::Test {
     return (folder_ / name).string();
   }
   DataConfig config(const std::string& path) const {
-    DataConfig config;
-    config.kind = "tokens";
-    config.path = path;
-    config.context = 4;
-    config.vocabulary = 1000;
+    DataConfig config{.kind = "tokens", .path = path, .context = 4, .vocabulary = 1000};
     return config;
   }
   std::string error_of(const DataConfig& config) const {
@@ -208,11 +204,11 @@ TEST(DataTable, TargetsMayBeOneOrSeveral) {
 }
 
 TEST_F(TokenFiles, ClassWeightsAreOneForEachClass) {
-  DataConfig config;
-  config.kind = "synthetic";
-  config.classes = 3;
-  config.samples = config.test_samples = 10;
-  config.class_weights = {1, 2};
+  DataConfig config{.kind = "synthetic",
+                    .class_weights = {1, 2},
+                    .classes = 3,
+                    .samples = 10,
+                    .test_samples = 10};
   EXPECT_THAT(error_of(config), HasSubstr("[data] class_weights: expected 3 numbers, one a class"));
   config.class_weights = {1, 2, 3};
   EXPECT_EQ(error_of(config), "no error");

@@ -30,8 +30,8 @@ struct ModelConfig {
     LONGHAUL_FIELD(bias, .doc = "linear, logistic: with an intercept");
     LONGHAUL_FIELD(start,
                    .doc =
-                       "mlp: initial parameters; torch: as torch.nn.Linear; he: weights "
-                       "N(0, 2 / inputs) and biases 0 (He et al., 2015)",
+                       "mlp: initial parameters; torch: as torch.nn.Linear; he: weights N(0, 2 / "
+                       "inputs) and biases 0 (He et al., 2015)",
                    .choices = {"torch", "he"});
     LONGHAUL_FIELD(norm,
                    .doc =
@@ -72,11 +72,10 @@ struct ModelConfig {
     LONGHAUL_FIELD(heads, .doc = "gpt: of the attention", .min = 1, .max = 1000);
     LONGHAUL_FIELD(context, .doc = "gpt: most bytes or tokens of an input; 0: those of a sample",
                    .max = 65536);
-    LONGHAUL_FIELD(factors,
-                   .doc =
-                       "matrix_factorisation, clicks: numbers that stand for a user, an item or a "
-                       "value",
-                   .min = 1, .max = 65536);
+    LONGHAUL_FIELD(
+        factors,
+        .doc = "matrix_factorisation, clicks: numbers that stand for a user, an item or a value",
+        .min = 1, .max = 65536);
     LONGHAUL_FIELD(device, .doc = "where the learner computes; auto: CUDA when there is one",
                    .choices = {"auto", "cpu", "cuda"}, .local = true);
   }

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <set>
 
-#include "longhaul/learn/models/families.h"
 #include "longhaul/learn/models/registry.h"
 
 namespace longhaul::learn {

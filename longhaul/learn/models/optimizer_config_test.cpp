@@ -51,18 +51,13 @@ TEST(OptimizerConfig, RefusesWhatWouldBeIgnoredOrImpossible) {
 }
 
 TEST(Schedule, Constant) {
-  OptimizerConfig c;
-  c.rate = 0.2;
+  OptimizerConfig c{.rate = 0.2};
   EXPECT_EQ(rate_at(c, 0), 0.2);
   EXPECT_EQ(rate_at(c, 1'000'000), 0.2);
 }
 
 TEST(Schedule, StepFallsAtOnceEverySoManySteps) {
-  OptimizerConfig c;
-  c.rate = 1;
-  c.schedule = "step";
-  c.steps = 10;
-  c.factor = 0.5;
+  OptimizerConfig c{.rate = 1, .schedule = "step", .steps = 10, .factor = 0.5};
   EXPECT_EQ(rate_at(c, 9), 1);
   EXPECT_EQ(rate_at(c, 10), 0.5);
   EXPECT_EQ(rate_at(c, 19), 0.5);
@@ -70,11 +65,7 @@ TEST(Schedule, StepFallsAtOnceEverySoManySteps) {
 }
 
 TEST(Schedule, CosineEndsAtMinRateAndStaysThere) {
-  OptimizerConfig c;
-  c.rate = 1;
-  c.schedule = "cosine";
-  c.steps = 100;
-  c.min_rate = 0.1;
+  OptimizerConfig c{.rate = 1, .schedule = "cosine", .steps = 100, .min_rate = 0.1};
   EXPECT_EQ(rate_at(c, 0), 1);
   EXPECT_NEAR(rate_at(c, 50), 0.55, 1e-12);
   EXPECT_NEAR(rate_at(c, 100), 0.1, 1e-12);
@@ -82,12 +73,7 @@ TEST(Schedule, CosineEndsAtMinRateAndStaysThere) {
 }
 
 TEST(Schedule, BeginsBehindTheWarmUp) {
-  OptimizerConfig c;
-  c.rate = 1;
-  c.schedule = "step";
-  c.steps = 10;
-  c.factor = 0.5;
-  c.warmup_steps = 4;
+  OptimizerConfig c{.rate = 1, .schedule = "step", .steps = 10, .factor = 0.5, .warmup_steps = 4};
   EXPECT_EQ(rate_at(c, 0), 0.25);
   EXPECT_EQ(rate_at(c, 3), 1);
   EXPECT_EQ(rate_at(c, 13), 1);

@@ -1,50 +1,20 @@
 #include "longhaul/learn/models/registry.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-
-#include "longhaul/learn/models/families.h"
 
 namespace longhaul::learn {
 namespace {
 
-const std::array kModels = {
-    ModelEntry{"linear", "least squares", {"bias"}, linear_spec},
-    ModelEntry{"logistic", "multinomial or binary logistic regression", {"bias"}, logistic_spec},
-    ModelEntry{"mlp", "fully connected layers with ReLU", {"hidden", "start"}, mlp_spec},
-    ModelEntry{"lenet", "LeNet-5 for images of 28x28 or 32x32", {"norm", "bn"}, lenet_spec},
-    ModelEntry{"resnet20", "ResNet-20 for CIFAR", {"norm", "bn"}, resnet20_spec},
-    ModelEntry{"gpt",
-               "a transformer that predicts bytes or tokens",
-               {"layers", "width", "heads", "context"},
-               gpt_spec},
-    ModelEntry{
-        "matrix_factorisation", "ratings of items by users", {"factors"}, factorisation_spec},
-    ModelEntry{"clicks",
-               "clicks: a table of embeddings and fully connected layers",
-               {"factors", "hidden"},
-               clicks_spec},
-    ModelEntry{"script",
-               "your own: a TorchScript file",
-               {"path", "output", "trial_s", "trial_mb"},
-               nullptr},
-    ModelEntry{"phantom",
-               "sizes without numbers: timing studies",
-               {"mbytes", "shapes"},
-               phantom_spec,
-               true},
-};
-
 std::vector<std::string_view> names() {
   std::vector<std::string_view> list;
-  for (const ModelEntry& entry : kModels) list.push_back(entry.name);
+  for (const ModelEntry& entry : model_registry()) list.push_back(entry.name);
   return list;
 }
 
-// Of the entries that read `key`, the first.
+// The first entry that reads `key`.
 std::string_view owner(std::string_view key) {
-  for (const ModelEntry& entry : kModels)
+  for (const ModelEntry& entry : model_registry())
     if (std::ranges::count(entry.keys, key)) return entry.name;
   return {};
 }
@@ -79,10 +49,8 @@ Status check_values(const Settings& settings, const ModelConfig& config) {
 
 }  // namespace
 
-std::span<const ModelEntry> model_registry() { return kModels; }
-
 Result<const ModelEntry*> find_model(const std::string& kind) {
-  for (const ModelEntry& entry : kModels)
+  for (const ModelEntry& entry : model_registry())
     if (entry.name == kind) return &entry;
   return invalid("[model] kind = \"" + kind + "\" is unknown" + suggestion(kind, names()));
 }

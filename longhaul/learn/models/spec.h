@@ -3,10 +3,16 @@
 // TorchScript statements that turn an input into an output. Layouts, dry runs and fuzzers need no
 // more; learn/net.h gives it memory and runs it, learn/model_file.h writes it to model.pt. There is
 // no second definition of a model that could disagree with this one.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "longhaul/base/check.h"
+#include "longhaul/base/rng.h"
 #include "longhaul/core/layout.h"
 #include "longhaul/learn/data/dataset.h"
 
@@ -21,7 +27,11 @@ struct TensorSpec {
   Init init = Init::zeros;
   double scale = 0;  // uniform: in [-scale, scale); normal: the standard deviation
 
-  std::uint64_t size() const;
+  std::uint64_t size() const {
+    std::uint64_t product = 1;
+    for (std::int64_t extent : shape) product *= std::uint64_t(extent);
+    return product;
+  }
 };
 
 // A product with a weight matrix: output = input * weight^T + bias.
@@ -31,7 +41,7 @@ struct LinearSpec {
   std::size_t begins = 0;  // where in ModelSpec::body its statements begin
 };
 
-// Of a table the model reads those rows alone that this number of each sample says.
+// The model reads only those rows of a table that this number of each sample names.
 struct LookupSpec {
   std::string table;  // the name of its tensor, shape {rows, width}
   std::size_t column = 0;
@@ -48,64 +58,66 @@ struct ModelSpec {
   std::vector<LookupSpec> lookups = {};  // empty: a step reads every parameter
 };
 
-// Writes a ModelSpec layer by layer. Every method appends one statement that replaces `x` (or the
-// variable named) and declares the tensors that it reads.
-class SpecBuilder {
- public:
-  explicit SpecBuilder(std::string kind) { spec_.kind = std::move(kind); }
+inline std::shared_ptr<const Layout> layout_of(const ModelSpec& spec) {
+  std::vector<LayerRange> layers;
+  std::uint64_t offset = 0;
+  for (const TensorSpec& tensor : spec.tensors) {
+    layers.push_back(
+        {tensor.name, {offset, tensor.size()}, tensor.shape, tensor.role, tensor.linear});
+    offset += tensor.size();
+  }
+  return std::make_shared<const Layout>(std::move(layers));
+}
 
-  enum class Start : std::uint8_t { zeros, torch_default, he_normal, he_inputs };
-  // weight {out, in}, bias {out}
-  void linear(const std::string& name, std::int64_t in, std::int64_t out,
-              Start start = Start::torch_default, bool bias = true);
-  // weight {out, in} normal, bias {out} zero, applied to `variable`
-  struct Linear {
-    std::int64_t in, out;
-    double deviation;
-    std::string variable;
-  };
-  void linear(const std::string& name, const Linear&);
-  // weight {rows, width} normal: no statement
-  void table(const std::string& name, std::int64_t rows, std::int64_t width, double deviation);
-  // ... of which a batch reads the rows that this number of its samples says
-  void looks_up(const std::string& name, std::size_t column);
-  // LayerNorm over the last dimension
-  void layer_norm(const std::string& name, std::int64_t width, const std::string& variable);
-  struct Conv {
-    std::int64_t in, out, kernel;
-    std::int64_t stride = 1, padding = 0;
-    bool bias = true;
-    Start start = Start::torch_default;
-  };
-  // weight {out, in, kernel, kernel}, bias {out}
-  void conv(const std::string& name, const Conv&, const std::string& variable = "x");
-  // GroupNorm: no state. BatchNorm: running_mean and running_var are buffers, since a model that is
-  // averaged without them is another model; num_batches_tracked is not: with momentum 0.1 nothing
-  // reads it, and an integer has no mean.
-  enum class Norm : std::uint8_t { group, batch };
-  void norm(const std::string& name, std::int64_t channels, Norm,
-            const std::string& variable = "x");
-  void line(const std::string& statement);
-
-  ModelSpec finish() &&;
-
- private:
-  void tensor(const std::string& name, std::vector<std::int64_t> shape, TensorSpec::Init init,
-              double scale = 0, LayerRange::Role role = LayerRange::Role::parameter);
-  void product(const std::string& name, const std::string& variable, bool bias = true);
-  void weight(const std::string& name, std::vector<std::int64_t> shape, bool bias, Start);
-
-  ModelSpec spec_;
-};
-
-std::shared_ptr<const Layout> layout_of(const ModelSpec&);
 // The parameters that a step on these samples reads, ascending and apart: rows of the tables that
 // are looked up, all of the others. Empty: the model looks up none, and reads every parameter.
-std::vector<Range> reads_of(const ModelSpec&, const DataSet&,
-                            std::span<const std::uint32_t> samples);
+inline std::vector<Range> reads_of(const ModelSpec& spec, const DataSet& data,
+                                   std::span<const std::uint32_t> samples) {
+  if (spec.lookups.empty()) return {};
+  std::set<Range> ranges;
+  std::uint64_t offset = 0;
+  std::vector<float> sample(data.shape.width());
+  for (const TensorSpec& tensor : spec.tensors) {
+    std::vector<std::size_t> columns;
+    for (const LookupSpec& lookup : spec.lookups)
+      if (lookup.table == tensor.name) columns.push_back(lookup.column);
+    const auto width = std::uint64_t(tensor.shape.back());
+    for (const std::uint32_t row : columns.empty() ? std::span<const std::uint32_t>{} : samples) {
+      data.copy_row(row, sample);
+      for (const std::size_t column : columns)
+        ranges.insert({offset + std::uint64_t(sample.at(column)) * width, width});
+    }
+    if (columns.empty()) ranges.insert({offset, tensor.size()});
+    offset += tensor.size();
+  }
+  std::vector<Range> joined;
+  for (const Range& range : ranges) {
+    if (!joined.empty() && joined.back().end() == range.offset)
+      joined.back().length += range.length;
+    else
+      joined.push_back(range);
+  }
+  return joined;
+}
+
 // The initial parameters: the same for all nodes of a job, drawn per tensor from
 // (seed, Purpose::init, its index), so that they depend on neither host nor thread.
 // `flat` has layout_of(spec)->size() elements.
-void initialise(const ModelSpec&, std::uint64_t seed, std::span<float> flat);
+inline void initialise(const ModelSpec& spec, std::uint64_t seed, std::span<float> flat) {
+  std::size_t offset = 0;
+  std::uint32_t index = 0;
+  for (const TensorSpec& tensor : spec.tensors) {
+    const std::span<float> values = flat.subspan(offset, tensor.size());
+    Random random(seed, {.purpose = Purpose::init, .range = index++});
+    using enum TensorSpec::Init;
+    for (float& value : values)
+      value = tensor.init == uniform  ? float(tensor.scale * (2 * random.uniform() - 1))
+              : tensor.init == normal ? float(tensor.scale * random.normal())
+              : tensor.init == ones   ? 1.f
+                                      : 0.f;
+    offset += values.size();
+  }
+  LH_CHECK(offset == flat.size());
+}
 
 }  // namespace longhaul::learn

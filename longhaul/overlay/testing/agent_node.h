@@ -2,7 +2,7 @@
 // An agent of tsengine fed by hand, with a coordinator of its own, which is asked if it serves.
 #include <sstream>
 
-#include "longhaul/overlay/rank_bits.h"
+#include "longhaul/overlay/messages.h"
 #include "longhaul/overlay/testing/paper_node.h"
 #include "longhaul/overlay/tsengine_attempt.h"
 

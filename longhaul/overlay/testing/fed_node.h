@@ -133,9 +133,7 @@ class FedNode {
     if (!plugged) unplug();
   }
   void save_and_load() {
-    Archive out;
-    overlay_->archive(out);
-    const Buffer bytes = out.take();
+    const Buffer bytes = saved();
     overlay_ = testing::make_overlay(config_, place_);
     Archive in(bytes);
     overlay_->archive(in);

@@ -22,6 +22,17 @@ inline std::shared_ptr<const flow::Wan> row_of_sites() {
   return wan;
 }
 
+// A circle by these rates begins 0, 2, 1.
+inline std::shared_ptr<const flow::Wan> crossed_sites() {
+  auto wan = std::make_shared<flow::Wan>();
+  for (std::uint32_t from = 0; from < 20; ++from) {
+    wan->sites.push_back({.name = "site" + std::to_string(from), .up = {}, .down = {}, .lan = {}});
+    for (std::uint32_t to = 0; to < 20; ++to)
+      if (to != from) wan->pairs[{from, to}].rate = double(from ^ to) + (from > to ? 1 : 0);
+  }
+  return wan;
+}
+
 inline std::vector<ExchangeConfig> forms() {
   std::vector<ExchangeConfig> all;
   for (const char* kind : {"direct", "hub", "ring", "rack", "binary", "halving_doubling", "forest"})
@@ -37,10 +48,7 @@ inline std::vector<ExchangeConfig> forms() {
   all.push_back({.kind = "tsengine", .phases = "sequential", .buckets = 3});
   all.push_back({.kind = "tsengine", .hasty = true, .buckets = 2});
   all.push_back({.kind = "hub", .down_codec = "same", .window = 2, .server = true});
-  // A circle that begins 0, 2, 1.
-  all.push_back({.kind = "ring", .by_rate = [](Rank from, Rank to) {
-                   return double(from ^ to) + (from > to ? 1 : 0);
-                 }});
+  all.push_back({.kind = "ring", .network = crossed_sites()});
   all.push_back({.kind = "rack", .groups = 1});
   all.push_back({.kind = "binary", .seeded = true});
   for (const char* phases : {"streamed", "sequential"})
@@ -52,7 +60,8 @@ inline std::vector<ExchangeConfig> forms() {
   all.push_back({.kind = "hierarchical", .between = "binary", .nodes = 2, .server = true});
   if (longhaul::testing::kGate)  // of those one of each kind, the hub's beside a server, and trees
     std::erase_if(all, [](const ExchangeConfig& c) {
-      return (c.kind == "tsengine" && c.buckets != 3) || c.by_rate || c.groups > 0 || c.window > 0;
+      return (c.kind == "tsengine" && c.buckets != 3) || (c.kind == "ring" && c.network) ||
+             c.groups > 0 || c.window > 0;
     });
   if (longhaul::testing::kStride > 1)
     std::erase_if(all, [](const ExchangeConfig& c) {
@@ -63,9 +72,9 @@ inline std::vector<ExchangeConfig> forms() {
 
 inline std::string name(const ExchangeConfig& c) {
   return c.kind + " " + c.phases + (c.server ? " server" : "") + (c.window > 0 ? " window" : "") +
-         (c.by_rate ? " by rate" : "") + (c.groups > 0 ? " groups" : "") +
-         (c.seeded ? " seeded" : "") + (c.network ? " in a row" : "") +
-         (c.learned ? " learned" : "") + (c.kind == "hierarchical" ? " " + c.between : "") +
+         (c.groups > 0 ? " groups" : "") + (c.seeded ? " seeded" : "") +
+         (c.network ? " on a network" : "") + (c.learned ? " learned" : "") +
+         (c.kind == "hierarchical" ? " " + c.between : "") +
          (c.kind == "tsengine" ? " buckets " + std::to_string(c.buckets) : "") + ", workers " +
          std::to_string(c.workers) + ", length " + std::to_string(c.length) + ", order " +
          std::to_string(c.order);

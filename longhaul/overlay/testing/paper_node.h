@@ -3,6 +3,7 @@
 // own Node derives from it and says what table it sits at.
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/overlay/testing/paper_context.h"
 
 namespace longhaul::overlay::testing {
@@ -63,17 +64,10 @@ struct PaperNode {
       ASSERT_TRUE(to.give(self(), out.key, piece, out.weight, bytes(out.key, piece)));
     }
   }
-  Buffer saved() {
-    Archive out;
-    attempt.state(out);
-    return out.take();
-  }
+  Buffer saved() { return longhaul::testing::saved(attempt); }
   // Goes on from where `other` is; not with its desk.
   void load(PaperNode& other) {
-    const Buffer bytes = other.saved();
-    Archive in(bytes);
-    attempt.state(in);
-    ASSERT_TRUE(in.finish());
+    ASSERT_TRUE(longhaul::testing::copy_state(other.attempt, attempt));
   }
 
   // --- answers

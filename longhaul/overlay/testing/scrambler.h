@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "longhaul/core/transfer.h"
+#include "longhaul/overlay/attempt.h"
 
 namespace longhaul::overlay::testing {
 
@@ -17,23 +18,62 @@ class Scrambler final : public Transfer {
     double weight = 0;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "key"}, self.key);
-      visit(Field{.name = "range"}, self.range);
-      visit(Field{.name = "weight", .min = 0, .max = 1e200}, self.weight);
+      LONGHAUL_FIELD(key);
+      LONGHAUL_FIELD(range);
+      LONGHAUL_FIELD(weight, .min = 0, .max = 1e200);
     }
   };
 
   void attach(VectorPort& port) override { port_ = &port; }
-  void begin(Outgoing, Turn&) override;
-  void cancel(const TransferKey&, std::optional<Rank> to) override;
-  std::uint64_t remaining(const TransferKey&, Rank to) const override;
-  void reprioritise(const TransferKey&, Rank, Service, Turn&) override {}
-  std::optional<Arrival> arrived() override;
-  std::optional<Sent> sent() override;
+  void begin(Outgoing out, Turn& turn) override {
+    for (const Range& range : out.ranges)
+      queue_.push_back({out.to, {out.key, range, out.weight}, turn.now()});
+    pump(out.to, turn);
+  }
 
-  Status on_message(Rank from, const Message&, Turn&) override;
-  void on_writable(Rank, Turn&) override;
-  void on_view(const View& before, Turn&) override;
+  void cancel(const TransferKey& key, std::optional<Rank> to) override {
+    std::erase_if(queue_,
+                  [&](const Item& i) { return i.piece.key == key && (!to || i.to == *to); });
+  }
+
+  std::uint64_t remaining(const TransferKey& key, Rank to) const override {
+    std::uint64_t left = 0;
+    for (const Item& item : queue_)
+      if (item.piece.key == key && item.to == to) left += item.piece.range.length;
+    return left;
+  }
+
+  void reprioritise(const TransferKey&, Rank, Service, Turn&) override {}
+  std::optional<Arrival> arrived() override {
+    if (arrivals_.empty()) return std::nullopt;
+    Arrival arrival = std::move(arrivals_.front());
+    arrivals_.pop_front();
+    return arrival;
+  }
+
+  std::optional<Sent> sent() override {
+    if (sent_.empty()) return std::nullopt;
+    Sent sent = std::move(sent_.front());
+    sent_.pop_front();
+    return sent;
+  }
+
+  Status on_message(Rank from, const Message& message, Turn&) override {
+    return dispatch(MessageList<Piece>{}, message, [&](const Piece& piece) -> Status {
+      LH_TRY(port_->admit(from, piece.key, piece.range));
+      auto values = port_->decode(piece.key, piece.range, message.body);
+      if (!values) return values.error();
+      arrivals_.push_back({from, piece.key, piece.range, std::move(*values), piece.weight});
+      return Ok{};
+    });
+  }
+
+  void on_writable(Rank peer, Turn& turn) override { pump(peer, turn); }
+
+  void on_view(const View&, Turn& turn) override {
+    std::erase_if(queue_, [&](const Item& item) { return !turn.view().has(item.to); });
+  }
+
   void state(Archive& ar) override { ar(queue_, arrivals_, sent_, draws_); }
 
  private:
@@ -43,7 +83,21 @@ class Scrambler final : public Transfer {
     Time since{0};
     void state(auto& ar) { ar(to, piece, since); }
   };
-  void pump(Rank to, Turn&);
+  void pump(Rank to, Turn& turn) {
+    while (turn.room(to, kBulk) > 0) {
+      std::vector<std::size_t> choices;
+      for (std::size_t i = 0; i < queue_.size(); ++i)
+        if (queue_[i].to == to) choices.push_back(i);
+      if (choices.empty()) return;
+      Random random = turn.random(Purpose::test, draws_++, turn.self(), to);
+      const std::size_t choice = choices[random.below(choices.size())];
+      const Item item = queue_[choice];
+      queue_.erase(queue_.begin() + std::ptrdiff_t(choice));
+      Payload body = port_->encoded(item.piece.key, item.piece.range);
+      sent_.push_back({item.piece.key, to, true, body.size(), turn.now() - item.since});
+      turn.send(to, item.piece, std::move(body), kBulk);
+    }
+  }
 
   VectorPort* port_ = nullptr;
   std::vector<Item> queue_;

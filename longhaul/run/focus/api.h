@@ -7,17 +7,69 @@
 //
 // Times are seconds; without a parameter there is no limit. Anybody on this machine may ask, but no
 // page of another site in a browser here: Host and Origin are checked. A POST needs the site's
-// token (api_token.h) as `Authorization: Bearer TOKEN`. At most 32 answers are open at a time.
+// token (below) as `Authorization: Bearer TOKEN`. At most 32 answers are open at a time.
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include "longhaul/base/result.h"
 #include "longhaul/core/action.h"
 #include "longhaul/core/input.h"
 #include "longhaul/core/place.h"
 #include "longhaul/focus/messages.h"
+#include "longhaul/focus/messages.h"
+#include "longhaul/lab/descriptor.h"
+#include "longhaul/run/atomic_file.h"
 
 namespace longhaul::run {
+
+// The secret with which the users of a site may change what it does (POST): a file in the folder of
+// the site that its owner alone may read. Programs of other users reach loopback, too.
+// FOLDER/api.token.
+inline std::string token_file(const std::string& folder) { return folder + "/api.token"; }
+
+// Draws a token and replaces the file with it, mode 0600.
+inline Result<std::string> make_token(const std::string& path) {
+  std::array<unsigned char, 32> drawn = {};
+  LH_CHECK(getrandom(drawn.data(), drawn.size(), 0) == ssize_t(drawn.size()));
+  const std::string token = fmt::format("{:02x}", fmt::join(drawn, "")), line = token + "\n";
+  unlink(path.c_str());  // its mode, and what it may be a link to, are another's
+  const lab::Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return io_failed(path, "creating it");
+  if (::write(file.get(), line.data(), line.size()) != ssize_t(line.size()))
+    return io_failed(path, "writing it");
+  return token;
+}
+
+inline Result<std::string> read_token(const std::string& path) {
+  auto token = read_text(path);
+  if (!token)
+    return Error{token.error().kind,
+                 token.error().what +
+                     "; it is the token of a serving site, which only the user who "
+                     "runs longhaul serve may read"};
+  while (token->ends_with('\n')) token->pop_back();
+  return token;
+}
+
+// Takes equal time for all headers of one length.
+inline bool has_token(const std::string& authorization, const std::string& token) {
+  const std::string expected = "Bearer " + token;
+  if (authorization.size() != expected.size()) return false;
+  unsigned char difference = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    difference |= (unsigned char)(authorization[i] ^ expected[i]);
+  return difference == 0;
+}
 
 class QueryApi {
  public:
@@ -51,5 +103,10 @@ Status give_site(const std::string& address, const std::string& token, const foc
                  double patience_s, const std::function<bool(const std::string& line)>& line);
 Status ask_site(const std::string& address, const QueryRequest&, double patience_s,
                 const std::function<bool(const std::string& line)>& line);
+
+nlohmann::ordered_json to_json(const focus::Answer&, const Members&);
+
+// For a user, of the JSON that another process sent; empty: nothing to say. Lines end with \n.
+std::string answer_text(const nlohmann::ordered_json&);
 
 }  // namespace longhaul::run

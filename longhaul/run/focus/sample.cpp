@@ -1,9 +1,7 @@
 #include "longhaul/run/focus/sample.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -125,7 +123,25 @@ class StreamSampler {
  public:
   StreamSampler(const Job& job, const FocusParts& parts, const SampleOptions& options)
       : job_(job), parts_(parts), options_(options) {}
-  Result<Json> site(Rank, const std::string& name) const;
+  Result<Json> site(Rank rank, const std::string& name) const {
+    LH_LET(learner, parts_.make_learner(rank));
+    const std::uint64_t objects = options_.objects > 0 ? options_.objects : job_.focus->sample;
+    LH_LET(sample, parts_.sample(*learner, rank, 1, objects, options_.every));
+    Json json = {{"site", name}, {"objects", objects}, {"gt_ms", sample.accurate_s * 1000}};
+    json["by_class"] = std::vector<std::uint64_t>(parts_.classes());
+    for (const std::uint32_t cls : sample.labels) {
+      if (cls >= parts_.classes()) return invalid("the accurate model answers an unknown class");
+      json["by_class"][cls] = json["by_class"][cls].get<std::uint64_t>() + 1;
+    }
+    json["cheap"] = Json::array();
+    for (std::size_t i = 0; i < sample.cheap.size(); ++i)
+      json["cheap"].push_back(agreement(sample, i));
+    if (!options_.labels.empty())
+      LH_TRY(write_labels(options_.labels + "/" + name, parts_, rank, options_, sample.labels));
+    if (!sample.cheap.empty() && options_.every == 1)
+      LH_TRY(add_choices(json, sample, rank, *learner, objects + 1));
+    return json;
+  }
 
  private:
   Status add_choices(Json&, const LabelledSample&, Rank, Learner&, std::uint64_t next) const;
@@ -135,28 +151,6 @@ class StreamSampler {
   const SampleOptions& options_;
 };
 
-Result<Json> StreamSampler::site(Rank rank, const std::string& name) const {
-  auto learner = parts_.make_learner(rank);
-  if (!learner) return learner.error();
-  const std::uint64_t objects = options_.objects > 0 ? options_.objects : job_.focus->sample;
-  const auto sample = parts_.sample(**learner, rank, 1, objects, options_.every);
-  if (!sample) return sample.error();
-  Json json = {{"site", name}, {"objects", objects}, {"gt_ms", sample->accurate_s * 1000}};
-  json["by_class"] = std::vector<std::uint64_t>(parts_.classes());
-  for (const std::uint32_t cls : sample->labels) {
-    if (cls >= parts_.classes()) return invalid("the accurate model answers an unknown class");
-    json["by_class"][cls] = json["by_class"][cls].get<std::uint64_t>() + 1;
-  }
-  json["cheap"] = Json::array();
-  for (std::size_t i = 0; i < sample->cheap.size(); ++i)
-    json["cheap"].push_back(agreement(*sample, i));
-  if (!options_.labels.empty())
-    LH_TRY(write_labels(options_.labels + "/" + name, parts_, rank, options_, sample->labels));
-  if (!sample->cheap.empty() && options_.every == 1)
-    LH_TRY(add_choices(json, *sample, rank, **learner, objects + 1));
-  return json;
-}
-
 // The choice of each policy, and what it reaches on the objects that come next.
 Status StreamSampler::add_choices(Json& json, const LabelledSample& sample, Rank rank,
                                   Learner& learner, std::uint64_t next) const {
@@ -164,9 +158,8 @@ Status StreamSampler::add_choices(Json& json, const LabelledSample& sample, Rank
   json["border"] = border_json(points, parts_.targets());
   std::optional<LabelledSample> later;
   if (options_.held_out > 0) {
-    auto found = parts_.sample(learner, rank, next, options_.held_out);
-    if (!found) return found.error();
-    later = *std::move(found);
+    LH_LET(found, parts_.sample(learner, rank, next, options_.held_out));
+    later = std::move(found);
   }
   for (const char* policy : {"opt_ingest", "balance", "opt_query"}) {
     const auto point = focus::choose(points, parts_.targets(), policy);
@@ -192,21 +185,19 @@ Status StreamSampler::add_choices(Json& json, const LabelledSample& sample, Rank
 
 Result<Json> sample_streams(const Job& job, const SampleOptions& options) {
   const InterruptGuard guard;
-  const auto parts = FocusParts::load(job);
-  if (!parts) return parts.error();
-  if (!options.labels.empty() && !parts->has_real_models())
+  LH_LET(parts, FocusParts::load(job));
+  if (!options.labels.empty() && !parts.has_real_models())
     return invalid("--labels: expected a job with [focus] stream = \"images\"");
   Json json = {{"name", job.job.name}};
-  if (!options.labels.empty()) json["data"] = data_table(*parts->images());
+  if (!options.labels.empty()) json["data"] = data_table(*parts.images());
   json["sites"] = Json::array();
-  const StreamSampler sampler(job, *parts, options);
+  const StreamSampler sampler(job, parts, options);
   const Members members = job.members();
   for (Rank rank = 0; rank < members.size(); ++rank) {
     if (interrupted()) return unavailable("interrupted");
     if (options.note) options.note(fmt::format("{} ...", node_name(members[rank])));
-    auto site = sampler.site(rank, node_name(members[rank]));
-    if (!site) return site.error();
-    json["sites"].push_back(*std::move(site));
+    LH_LET(site, sampler.site(rank, node_name(members[rank])));
+    json["sites"].push_back(std::move(site));
   }
   return json;
 }

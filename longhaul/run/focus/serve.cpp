@@ -1,24 +1,101 @@
-#include "longhaul/run/focus/serve.h"
-
 #include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/core/action.h"
 #include "longhaul/net/event_loop.h"
+#include "longhaul/net/task_thread.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/focus/api.h"
-#include "longhaul/run/focus/api_token.h"
-#include "longhaul/run/focus/log_writer.h"
 #include "longhaul/run/focus/parts.h"
+#include "longhaul/run/focus/serve.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/json.h"
 #include "longhaul/run/job/parts.h"
 #include "longhaul/run/nodes.h"
-#include "longhaul/run/sockets.h"
+#include "longhaul/store/log_file.h"
 
 namespace longhaul::run {
 namespace {
+
+// Writes a node's log on a thread of its own: what waits is one transaction.
+class LogWriter {
+ public:
+  // `stored`: records up to that number are durable; called from the thread.
+  LogWriter(std::unique_ptr<store::LogFile> log, std::function<void(std::uint64_t)> stored)
+      : log_(std::move(log)),
+        stored_(std::move(stored)),
+        thread_(std::make_unique<net::TaskThread>()) {}
+
+  // closes, without a word of what fails
+  ~LogWriter() { (void)close(); }
+
+  // Writes what waits. Error: the write that failed, now or before. Nothing is appended after it.
+  Status close() {
+    thread_.reset();  // no other thread from here on
+    Status written = failure_ ? Status(*failure_) : Status(Ok{});
+    if (written && !waiting_.empty()) written = log_->append(waiting_);
+    if (written && checkpoint_) written = log_->write_checkpoint(*checkpoint_);
+    waiting_.clear();
+    checkpoint_.reset();
+    if (!written) failure_ = written.error();
+    return written;
+  }
+
+  // from any thread
+  void append(const Append& append) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back({append.number, append.record});
+    if (waiting_.size() == 1) thread_->submit([this] { write(); });
+  }
+
+  // After what was appended before; from any thread.
+  void checkpoint(std::uint64_t number, Buffer state) {
+    const std::lock_guard lock(mutex_);
+    checkpoint_ = {number, share(std::move(state))};
+    thread_->submit([this] { write(); });
+  }
+
+  // A write that failed; nothing is written after it.
+  std::optional<Error> failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  void write() {
+    std::vector<store::LogFile::Record> records;
+    std::optional<store::LogFile::Checkpoint> checkpoint;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) return;
+      records.swap(waiting_);
+      checkpoint.swap(checkpoint_);
+    }
+    Status written = Ok{};
+    if (!records.empty()) {
+      written = log_->append(records);
+      if (written) stored_(records.back().number);
+    }
+    if (written && checkpoint) written = log_->write_checkpoint(*checkpoint);
+    if (written) return;
+    const std::lock_guard lock(mutex_);
+    failure_ = written.error();
+  }
+
+  std::unique_ptr<store::LogFile> log_;
+  std::function<void(std::uint64_t)> stored_;
+  mutable std::mutex mutex_;
+  std::vector<store::LogFile::Record> waiting_;
+  std::optional<store::LogFile::Checkpoint> checkpoint_;
+  std::optional<Error> failure_;
+  std::unique_ptr<net::TaskThread> thread_;
+};
 
 // A checkpoint is written when the index has twice the objects of the last one, and at the end.
 constexpr std::uint64_t kCheckpointObjects = 100'000;
@@ -26,10 +103,9 @@ constexpr std::uint64_t kCheckpointObjects = 100'000;
 // What may change while an index is continued: all that does not make the index.
 Status follow_job(const std::string& folder, const Job& job) {
   if (!std::filesystem::exists(folder + "/job.toml")) return Ok{};
-  auto before = job_of_run(folder);
-  if (!before) return before.error();
-  if (!before->focus) return Ok{};  // RunFolder says so
-  focus::Config& then = *before->focus;
+  LH_LET(before, job_of_run(folder));
+  if (!before.focus) return Ok{};  // RunFolder says so
+  focus::Config& then = *before.focus;
   const focus::Config& now = *job.focus;
   if (then.gt != now.gt)
     return invalid(folder +
@@ -46,28 +122,110 @@ Status follow_job(const std::string& folder, const Job& job) {
   then.answer_timeout_s = now.answer_timeout_s;
   then.duration_s = now.duration_s;
   then.objects = now.objects;
-  before->queries = job.queries;
-  before->given = job.given;
-  if (difference(*before, job)) return Ok{};  // RunFolder names it
+  before.queries = job.queries;
+  before.given = job.given;
+  if (difference(before, job)) return Ok{};  // RunFolder names it
   return write_atomically(folder + "/job.toml", to_toml(job));
 }
 
 class ServingSite {
  public:
-  static Result<std::unique_ptr<ServingSite>> make(const Job&, const ServeOptions&, NodeSockets);
-  Result<ServeSummary> run();
-  ~ServingSite();
+  static Result<std::unique_ptr<ServingSite>> make(const Job& job, const ServeOptions& options,
+                                                   NodeSockets sockets) {
+    std::unique_ptr<ServingSite> site(new ServingSite(job, options));
+    LH_TRY(site->build(std::move(sockets)));
+    return site;
+  }
+
+  Result<ServeSummary> run() {
+    const InterruptGuard guard;
+    const Status ended = loop_->run(*node_);
+    const ServeSummary done = summary();
+    api_.reset();
+    if (!log_->failure() && done.objects > at_checkpoint_) write_checkpoint();
+    LH_TRY(log_->close());  // what was appended is written
+    if (!loop_->peers().listening()) folder_->discard();
+    if (api_failure_) return *api_failure_;
+    if (!ended && !done.interrupted) return ended.error();
+    return done;
+  }
+
+  ~ServingSite() {
+    std::error_code none;
+    if (announced_) std::filesystem::remove(api_file(), none);
+    if (folder_) std::filesystem::remove(token_file(options_.folder), none);
+  }
 
  private:
   ServingSite(const Job& job, const ServeOptions& options) : job_(job), options_(options) {}
   Status build(NodeSockets);
-  Status open_log();
-  Status announce();
-  net::EventLoop::Observer observer();
+  Status open_log() {
+    LH_LET(log, store::LogFile::open(folder_->file("index.sqlite")));
+    LH_TRY((log)->claim(fmt::format("site {}, stream {} of seed {}",
+                                    job_.members()[options_.rank].site, job_.focus->stream,
+                                    job_.job.seed)));
+    LH_LET(checkpoint, (log)->checkpoint());
+    if (checkpoint.number > 0) LH_TRY(made_->restore_checkpoint(*checkpoint.state));
+    LH_TRY((log)->each([this](std::uint64_t number, const Bytes& record) {
+      return made_->restore_record(number, *record, options_.rank);
+    }));
+    at_checkpoint_ = made_->index().objects();
+    if (options_.note && made_->appended() > 0)
+      options_.note(fmt::format("continues an index of {} objects in {} clusters",
+                                made_->index().objects(), made_->index().clusters()));
+    log_ = std::make_unique<LogWriter>(
+        std::move(log), [this](std::uint64_t number) { loop_->give(Stored{number}); });
+    source_.emplace(job_, parts_->stream(options_.rank));
+    source_->begin_after(made_->index().asof());
+    if (made_->index().asof() > 0) source_ahead_ = source_->next_at().value_or(Time{0});
+    return Ok{};
+  }
+
+  // Users may ask once all sites are connected.
+  Status announce() {
+    announced_ = true;
+    LH_LET(port, api_->start(options_.port));
+    port_ = port;
+    const nlohmann::ordered_json json = {{"address", fmt::format("127.0.0.1:{}", port_)}};
+    LH_TRY(write_atomically(api_file(), json.dump() + "\n"));
+    if (options_.note) options_.note(fmt::format("serves http://127.0.0.1:{}/query", port_));
+    return Ok{};
+  }
+
+  net::EventLoop::Observer observer() {
+    return {.on_note = options_.note,
+            .on_append = [this](const Append& append) { log_->append(append); },
+            .on_reply = [this](const Reply& reply) { api_->reply(reply); },
+            .on_tick = [this] { tick(); },
+            .stop = [this] { return interrupted() || log_->failure() || api_failure_; }};
+  }
+
   void tick();
-  void write_checkpoint();
+  void write_checkpoint() {
+    at_checkpoint_ = strategy_->index().objects();
+    Buffer state = strategy_->checkpoint();
+    if (state.size() <= store::LogFile::kMostState)
+      log_->checkpoint(strategy_->appended(), std::move(state));
+  }
+
   std::string api_file() const { return folder_->file("api.json"); }
-  ServeSummary summary() const;
+  ServeSummary summary() const {
+    const net::EventLoop::Counters counters = loop_->counters();
+    return {node_name((*members_)[options_.rank]),
+            fmt::format("127.0.0.1:{}", port_),
+            seconds(counters.time),
+            strategy_->index().objects(),
+            strategy_->index().clusters(),
+            strategy_->counters().cheap,
+            strategy_->counters().accurate,
+            strategy_->dropped(),
+            strategy_->acknowledged(),
+            counters.wan_bytes,
+            strategy_->models().newest() ? strategy_->models().newest()->version.number : 0,
+            strategy_->index().config().model.number,
+            strategy_->open_queries(),
+            interrupted()};
+  }
 
   const Job& job_;
   const ServeOptions& options_;
@@ -90,71 +248,30 @@ class ServingSite {
   std::optional<GivenTrials> trials_;  // ends before what it tells the end of a trial
 };
 
-Result<std::unique_ptr<ServingSite>> ServingSite::make(const Job& job, const ServeOptions& options,
-                                                       NodeSockets sockets) {
-  std::unique_ptr<ServingSite> site(new ServingSite(job, options));
-  LH_TRY(site->build(std::move(sockets)));
-  return site;
-}
-
-ServingSite::~ServingSite() {
-  std::error_code none;
-  if (announced_) std::filesystem::remove(api_file(), none);
-  if (folder_) std::filesystem::remove(token_file(options_.folder), none);
-}
-
-Status ServingSite::open_log() {
-  auto log = store::LogFile::open(folder_->file("index.sqlite"));
-  if (!log) return log.error();
-  LH_TRY(
-      (*log)->claim(fmt::format("site {}, stream {} of seed {}", job_.members()[options_.rank].site,
-                                job_.focus->stream, job_.job.seed)));
-  const auto checkpoint = (*log)->checkpoint();
-  if (!checkpoint) return checkpoint.error();
-  if (checkpoint->number > 0) LH_TRY(made_->restore_checkpoint(*checkpoint->state));
-  LH_TRY((*log)->each([this](std::uint64_t number, const Bytes& record) {
-    return made_->restore_record(number, *record, options_.rank);
-  }));
-  at_checkpoint_ = made_->index().objects();
-  if (options_.note && made_->appended() > 0)
-    options_.note(fmt::format("continues an index of {} objects in {} clusters",
-                              made_->index().objects(), made_->index().clusters()));
-  log_ = std::make_unique<LogWriter>(*std::move(log),
-                                     [this](std::uint64_t number) { loop_->give(Stored{number}); });
-  source_.emplace(job_, parts_->stream(options_.rank));
-  source_->begin_after(made_->index().asof());
-  if (made_->index().asof() > 0) source_ahead_ = source_->next_at().value_or(Time{0});
-  return Ok{};
-}
-
 Status ServingSite::build(NodeSockets sockets) {
   Members members = job_.members();
   members[options_.rank].incarnation = options_.rejoin ? 1 : 0;
   members_ = std::make_shared<const Members>(std::move(members));
-  auto parts = FocusParts::load(job_);
-  if (!parts) return parts.error();
-  parts_ = *std::move(parts);
-  auto learner = parts_->make_learner(options_.rank);
-  if (!learner) return learner.error();
-  learner_ = *std::move(learner);
-  auto config = parts_->node_config(options_.rank, *learner_);
-  if (!config) return config.error();
+  LH_LET(parts, FocusParts::load(job_));
+  parts_ = std::move(parts);
+  LH_LET(learner, parts_->make_learner(options_.rank));
+  learner_ = std::move(learner);
+  LH_LET(config, parts_->node_config(options_.rank, *learner_));
   if (parts_->has_real_models() && !options_.program.empty()) {
     trials_.emplace(
         [this](const focus::GivenModel& model, std::stop_token stop) {
           return parts_->try_given(model, options_.program, std::move(stop));
         },
         [this] { loop_->give(Arrived{}); });
-    config->try_model = [this](const auto& model) { return trials_->result(model); };
+    config.try_model = [this](const auto& model) { return trials_->result(model); };
   }
-  made_ = std::make_unique<focus::FocusNode>(*config);
+  made_ = std::make_unique<focus::FocusNode>(config);
   strategy_ = made_.get();
   if (!options_.force) LH_TRY(follow_job(options_.folder, job_));
-  auto folder =
-      RunFolder::open(options_.folder, job_,
-                      options_.force ? ExistingFolder::force : ExistingFolder::resume_or_begin);
-  if (!folder) return folder.error();
-  folder_ = *std::move(folder);
+  LH_LET(folder,
+         RunFolder::open(options_.folder, job_,
+                         options_.force ? ExistingFolder::force : ExistingFolder::resume_or_begin));
+  folder_ = std::move(folder);
   LH_TRY(open_log());
   const Place place = place_of(job_, options_.rank, members_, learner_->layout(), false);
   const auto times = std::shared_ptr<const sim::ComputeTime>(parts_->times());
@@ -166,30 +283,9 @@ Status ServingSite::build(NodeSockets sockets) {
   loop_ = std::make_unique<net::EventLoop>(std::move(loop), place, learner_.get(),
                                            net::EventLoop::Scorer{}, observer());
   node_ = std::make_unique<Node>(place, std::move(made_), learner_.get(), *loop_);
-  auto token = make_token(token_file(options_.folder));
-  if (!token) return token.error();
-  api_ = std::make_unique<QueryApi>(members_, *std::move(token),
+  LH_LET(token, make_token(token_file(options_.folder)));
+  api_ = std::make_unique<QueryApi>(members_, std::move(token),
                                     [this](Input input) { loop_->give(std::move(input)); });
-  return Ok{};
-}
-
-net::EventLoop::Observer ServingSite::observer() {
-  return {.on_note = options_.note,
-          .on_append = [this](const Append& append) { log_->append(append); },
-          .on_reply = [this](const Reply& reply) { api_->reply(reply); },
-          .on_tick = [this] { tick(); },
-          .stop = [this] { return interrupted() || log_->failure() || api_failure_; }};
-}
-
-// Users may ask once all sites are connected.
-Status ServingSite::announce() {
-  announced_ = true;
-  auto port = api_->start(options_.port);
-  if (!port) return port.error();
-  port_ = *port;
-  const nlohmann::ordered_json json = {{"address", fmt::format("127.0.0.1:{}", port_)}};
-  LH_TRY(write_atomically(api_file(), json.dump() + "\n"));
-  if (options_.note) options_.note(fmt::format("serves http://127.0.0.1:{}/query", port_));
   return Ok{};
 }
 
@@ -202,72 +298,16 @@ void ServingSite::tick() {
     loop_->give(Arrived{std::move(items)});
   if (strategy_->index().objects() >= std::max(kCheckpointObjects, 2 * at_checkpoint_))
     write_checkpoint();
-  api_->set_status(to_json(summary()).dump());
-}
-
-void ServingSite::write_checkpoint() {
-  at_checkpoint_ = strategy_->index().objects();
-  Buffer state = strategy_->checkpoint();
-  if (state.size() <= store::LogFile::kMostState)
-    log_->checkpoint(strategy_->appended(), std::move(state));
-}
-
-ServeSummary ServingSite::summary() const {
-  const net::EventLoop::Counters counters = loop_->counters();
-  return {node_name((*members_)[options_.rank]),
-          fmt::format("127.0.0.1:{}", port_),
-          seconds(counters.time),
-          strategy_->index().objects(),
-          strategy_->index().clusters(),
-          strategy_->counters().cheap,
-          strategy_->counters().accurate,
-          strategy_->dropped(),
-          strategy_->acknowledged(),
-          counters.wan_bytes,
-          strategy_->models().newest() ? strategy_->models().newest()->version.number : 0,
-          strategy_->index().config().model.number,
-          strategy_->open_queries(),
-          interrupted()};
-}
-
-Result<ServeSummary> ServingSite::run() {
-  const InterruptGuard guard;
-  const Status ended = loop_->run(*node_);
-  const ServeSummary done = summary();
-  api_.reset();
-  if (!log_->failure() && done.objects > at_checkpoint_) write_checkpoint();
-  LH_TRY(log_->close());  // what was appended is written
-  if (!loop_->peers().listening()) folder_->discard();
-  if (api_failure_) return *api_failure_;
-  if (!ended && !done.interrupted) return ended.error();
-  return done;
+  api_->set_status(json_of(summary()).dump());
 }
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const ServeSummary& s) {
-  return {{"site", s.site},
-          {"address", s.address},
-          {"time_s", s.time_s},
-          {"objects", s.objects},
-          {"clusters", s.clusters},
-          {"cheap_objects", s.cheap},
-          {"accurate_objects", s.accurate},
-          {"dropped", s.dropped},
-          {"acknowledged", s.acknowledged},
-          {"wan_bytes", s.wan_bytes},
-          {"model", s.model},
-          {"indexes_with", s.indexes_with},
-          {"open_queries", s.open_queries}};
-}
-
 Result<ServeSummary> serve_site(const Job& job, const ServeOptions& options) {
-  auto sockets =
-      node_sockets(job, options.rank, options.addresses, options.listening, options.security);
-  if (!sockets) return sockets.error();
-  auto site = ServingSite::make(job, options, *std::move(sockets));
-  if (!site) return site.error();
-  return (*site)->run();
+  LH_LET(sockets,
+         node_sockets(job, options.rank, options.addresses, options.listening, options.security));
+  LH_LET(site, ServingSite::make(job, options, std::move(sockets)));
+  return site->run();
 }
 
 Result<std::string> api_address(const std::string& folder) {

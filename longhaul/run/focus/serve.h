@@ -2,11 +2,9 @@
 // One node of a job with [focus] over sockets: what `longhaul serve --site` runs. It indexes the
 // stream of its site into FOLDER/index.sqlite, answers the other sites, and its users over HTTP on
 // loopback (api.h), whose address is in FOLDER/api.json.
-#include <nlohmann/json_fwd.hpp>
-
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/run_folder.h"
-#include "longhaul/run/security.h"
+#include "longhaul/run/sockets.h"
 
 namespace longhaul::run {
 
@@ -26,15 +24,16 @@ struct ServeOptions {
 struct ServeSummary {
   std::string site, address;
   double time_s = 0;
-  std::uint64_t objects = 0, clusters = 0, cheap = 0, accurate = 0, dropped = 0;
+  std::uint64_t objects = 0, clusters = 0, cheap_objects = 0, accurate_objects = 0, dropped = 0;
   std::uint64_t acknowledged = 0;  // the source need not send objects up to this number again
   std::uint64_t wan_bytes = 0;
   std::uint64_t model = 0,
                 indexes_with = 0;  // versions: the newest given, and that in use; 0: none
   std::size_t open_queries = 0;    // of users at any site
   bool interrupted = false;
+  LONGHAUL_FIELDS(site, address, time_s, objects, clusters, cheap_objects, accurate_objects,
+                  dropped, acknowledged, wan_bytes, model, indexes_with, open_queries)
 };
-nlohmann::ordered_json to_json(const ServeSummary&);
 
 // Serves until [focus] duration_s, or Ctrl-C. Error: it cannot, or failed.
 Result<ServeSummary> serve_site(const Job&, const ServeOptions&);

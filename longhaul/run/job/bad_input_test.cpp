@@ -11,6 +11,7 @@
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/job/reference.h"
+#include "longhaul/run/job/testing/job_text.h"
 
 namespace longhaul::run {
 namespace {
@@ -79,13 +80,6 @@ Sample job_with(const std::string& table, const std::string& kind, const std::st
   return sample;
 }
 
-std::string sample_error(const std::string& text) {
-  auto doc = parse_document(text, "job.toml");
-  if (!doc) return doc.error().what;
-  auto job = resolve_job(*std::move(doc));
-  return job ? "no error" : job.error().what;
-}
-
 struct Case {
   std::string table, kind;
   FieldDoc doc;
@@ -124,7 +118,7 @@ std::string label(const Case& c) {
 
 void expect_error(const Case& c, const std::string& key, const std::string& value) {
   const Sample sample = job_with(c.table, c.kind, fmt::format("{} = {}", key, value));
-  const std::string error = sample_error(sample.text);
+  const std::string error = testing::job_error(sample.text);
   // A site whose name is spoilt is known by its number.
   const std::string table = c.table == "site.a" && (key != c.doc.field.name || key != "name")
                                 ? "site"
@@ -169,7 +163,7 @@ std::vector<std::string> out_of_range(const FieldDoc& doc) {
 }
 
 TEST(BadInput, ThePlainJobIsGood) {
-  EXPECT_EQ(sample_error(job_with("job", "", "seed = 1").text), "no error");
+  EXPECT_EQ(testing::job_error(job_with("job", "", "seed = 1").text), "no error");
 }
 
 // In the gate one in seventeen, others for each kind of mistake, and of each one of the wrong
@@ -197,7 +191,7 @@ TEST(BadInput, EveryMisspeltKeyIsRefusedWithTheNearest) {
     key.insert(1, 1, key[1]);  // "steps" -> "stteps"
     const Sample sample =
         job_with(c.table, c.kind, fmt::format("{} = {}", key, c.doc.absent ? "1" : c.doc.value));
-    const std::string error = sample_error(sample.text);
+    const std::string error = testing::job_error(sample.text);
     EXPECT_THAT(error, HasSubstr(fmt::format("job.toml:{}: [", sample.line))) << label(c);
     EXPECT_THAT(error, HasSubstr(fmt::format("] {}: unknown key; did you mean '{}'?", key,
                                              c.doc.field.name)))
@@ -219,7 +213,7 @@ TEST(BadInput, EveryMisspeltKindIsRefusedWithTheNearest) {
     if (longhaul::testing::kGate && number++ % 5 != 0) continue;
     const std::string wrong = part.name + "t";
     const Sample sample = job_with(part.table, "", fmt::format("kind = \"{}\"", wrong));
-    const std::string error = sample_error(sample.text);
+    const std::string error = testing::job_error(sample.text);
     EXPECT_THAT(error, HasSubstr(fmt::format("job.toml:{}: [{}] kind: ", sample.line, part.table)));
     EXPECT_THAT(error, HasSubstr(fmt::format("'{}'", part.name))) << error;
   }

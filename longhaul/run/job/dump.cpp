@@ -1,6 +1,5 @@
 #include "longhaul/run/job/dump.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 
@@ -33,6 +32,15 @@ ResolvedTable own_table(std::string name, std::string header, const Config& conf
   ResolvedTable table{std::move(name), std::move(header), {}};
   add_keys(table, describe(config), nullptr);
   return table;
+}
+
+// Every table of a list: "wan.link[0]" under [[wan.link]] ...
+template <class Config>
+void add_list(std::vector<ResolvedTable>& tables, std::string_view name,
+              const std::vector<Config>& list) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    tables.push_back(
+        own_table(fmt::format("{}[{}]", name, i), fmt::format("[[{}]]", name), list[i]));
 }
 
 // The keys' sources, for tables whose values were read into structs.
@@ -116,13 +124,9 @@ void add_focus(const Job& job, std::vector<ResolvedTable>& tables) {
   tables.push_back(own_table("focus", "[focus]", *job.focus));
   if (job.focus->stream == "images")
     tables.push_back(part_table("data", job.data, job.data_docs, {}));
-  for (std::size_t i = 0; i < job.cheap.size(); ++i)
-    tables.push_back(own_table(fmt::format("focus.cheap[{}]", i), "[[focus.cheap]]", job.cheap[i]));
-  for (std::size_t i = 0; i < job.queries.size(); ++i)
-    tables.push_back(
-        own_table(fmt::format("focus.query[{}]", i), "[[focus.query]]", job.queries[i]));
-  for (std::size_t i = 0; i < job.given.size(); ++i)
-    tables.push_back(own_table(fmt::format("focus.model[{}]", i), "[[focus.model]]", job.given[i]));
+  add_list(tables, "focus.cheap", job.cheap);
+  add_list(tables, "focus.query", job.queries);
+  add_list(tables, "focus.model", job.given);
   tables.push_back(own_table("net", "[net]", job.net));
 }
 
@@ -132,14 +136,10 @@ std::vector<ResolvedTable> resolved(const Job& job) {
   std::vector<ResolvedTable> tables = {own_table("job", "[job]", job.job)};
   job.focus ? add_focus(job, tables) : add_training(job, tables);
   tables.push_back(own_table("wan", "[wan]", job.wan));
-  for (std::size_t i = 0; i < job.links.size(); ++i)
-    tables.push_back(own_table(fmt::format("wan.link[{}]", i), "[[wan.link]]", job.links[i]));
-  for (std::size_t i = 0; i < job.shared.size(); ++i)
-    tables.push_back(own_table(fmt::format("wan.shared[{}]", i), "[[wan.shared]]", job.shared[i]));
-  for (std::size_t i = 0; i < job.traces.size(); ++i)
-    tables.push_back(own_table(fmt::format("wan.trace[{}]", i), "[[wan.trace]]", job.traces[i]));
-  for (std::size_t i = 0; i < job.faults.size(); ++i)
-    tables.push_back(own_table(fmt::format("fault[{}]", i), "[[fault]]", job.faults[i]));
+  add_list(tables, "wan.link", job.links);
+  add_list(tables, "wan.shared", job.shared);
+  add_list(tables, "wan.trace", job.traces);
+  add_list(tables, "fault", job.faults);
   for (const SiteTable& site : job.sites)
     tables.push_back(own_table("site." + site.name, "[[site]]", site));
   std::map<std::string_view, const Settings*> written;

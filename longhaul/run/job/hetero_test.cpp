@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/testing/job_text.h"
 
 namespace longhaul::run {
 namespace {
@@ -28,16 +29,12 @@ std::string sites(const std::vector<std::string>& names) {
 // `table` begins in line 5.
 Result<Job> resolve(const std::string& table, const std::string& sites,
                     const std::vector<std::string>& sets = {}) {
-  auto doc = parse_document(kHead + table + sites, "job.toml");
-  if (!doc) return doc.error();
-  for (const std::string& set : sets) LH_TRY(override_setting(*doc, set));
-  return resolve_job(*std::move(doc));
+  return testing::read_job(kHead + table + sites, sets);
 }
 
 std::string hetero_error(const std::string& table, const std::string& sites,
                          const std::vector<std::string>& sets = {}) {
-  auto job = resolve(table, sites, sets);
-  return job ? "no error" : job.error().what;
+  return testing::job_error(kHead + table + sites, sets);
 }
 
 std::vector<double> steps(const Result<Job>& job) {
@@ -168,9 +165,7 @@ TEST(StepTimes, ATraceInTheJob) {
   const auto job = resolve("", with("step_at_s = [0, 10]\nstep_values = [30, 5]\n"));
   ASSERT_TRUE(job) << job.error().what;
   EXPECT_EQ(job->sites[0].step_ms, 30);
-  auto doc = parse_document(to_toml(*job), "job.toml");
-  ASSERT_TRUE(doc);
-  const auto again = resolve_job(*doc);
+  const auto again = testing::read_job(to_toml(*job));
   ASSERT_TRUE(again) << again.error().what;
   EXPECT_EQ(job_hash(*again), job_hash(*job));
   EXPECT_THAT(hetero_error("", with("step_at_s = [0]\n")),

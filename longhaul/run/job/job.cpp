@@ -1,19 +1,22 @@
 #include "longhaul/run/job/job.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <functional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "longhaul/base/settings.h"
 #include "longhaul/codec/registry.h"
 #include "longhaul/flow/relays.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/run/job/check.h"
-#include "longhaul/run/job/every_error.h"
 #include "longhaul/run/job/hetero.h"
-#include "longhaul/run/job/learning.h"
-#include "longhaul/run/job/presets.h"
+#include "longhaul/run/job/reference.h"
 #include "longhaul/run/job/trace_file.h"
 #include "longhaul/run/job/wan.h"
 #include "longhaul/sync/registry.h"
@@ -21,6 +24,184 @@
 
 namespace longhaul::run {
 namespace {
+
+constexpr std::size_t kMostErrors = 20;
+
+// What an error is about: "job.toml:12: [sync] steps: ...".
+struct Subject {
+  std::string table, key;
+};
+
+Subject subject_of(const std::string& what) {
+  Subject subject;
+  const std::size_t open = what.find('['), close = what.find("] ", open);
+  if (open == std::string::npos || close == std::string::npos) return subject;
+  subject.table = what.substr(open + 1, close - open - 1);
+  const std::size_t end = what.find_first_of(": ", close + 2);
+  subject.key = what.substr(close + 2, end == std::string::npos ? end : end - close - 2);
+  return subject;
+}
+
+int line_of(const std::string& file, const std::string& what) {
+  int line = 0;
+  if (what.starts_with(file + ":"))
+    std::from_chars(what.data() + file.size() + 1, what.data() + what.size(), line);
+  return line;
+}
+
+// In the place of a bad kind of a table that has no default: the one that was meant, if that can
+// be told, so that what is said of other tables fits it.
+std::string stand_in(const Settings& table, const Subject& subject) {
+  if (subject.table == "model") return "phantom";
+  std::vector<std::string_view> names;
+  for (const SyncEntry& entry : sync::registry()) names.push_back(entry.name);
+  const std::string_view near = nearest(table.text("kind").value_or(""), names);
+  return std::string(near.empty() ? names.front() : near);
+}
+
+// Parts that exist and cannot be combined: "[sync] kind = "fedasync" talks to its server ...".
+bool is_combination(const std::string& what) {
+  const Subject subject = subject_of(what);
+  return subject.key == "kind" &&
+         what.find(fmt::format("[{}] kind = ", subject.table)) != std::string::npos;
+}
+
+// Of a bad kind the keys of the table cannot be judged either: the table is taken out.
+bool take_out(Document& doc, const Subject& subject) {
+  for (auto* list : {&doc.tables, &doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries,
+                     &doc.given, &doc.cheap, &doc.faults, &doc.variants}) {
+    const auto table = std::find_if(list->begin(), list->end(), [&](const Settings& one) {
+      return one.table == subject.table && one.find(subject.key);
+    });
+    if (table == list->end()) continue;
+    if (subject.key != "kind") {
+      std::erase_if(table->entries, [&](const Setting& one) { return one.key == subject.key; });
+      return true;
+    }
+    const std::string kind = stand_in(*table, subject);
+    table->entries.clear();
+    if (subject.table == "sync" || subject.table == "model")
+      table->set({"kind", {kind}, doc.file, 0});
+    return true;
+  }
+  return false;
+}
+
+// An unknown key that other tables have: says which.
+std::string with_right_table(const std::string& what) {
+  constexpr std::string_view kUnknown = ": unknown key";
+  if (what.find(kUnknown) == std::string::npos) return what;
+  const Subject subject = subject_of(what);
+  const std::vector<std::string> tables = tables_with(subject.key);
+  constexpr std::size_t kMost = 4;  // more are no hint
+  if (tables.empty() || tables.size() > kMost ||
+      std::ranges::count(tables, "[" + subject.table + "]") > 0)
+    return what;
+  const std::size_t at = what.find(kUnknown) + kUnknown.size();
+  return what.substr(0, at) +
+         fmt::format("; '{}' belongs in {}", subject.key, fmt::join(tables, ", ")) +
+         what.substr(at);
+}
+
+// `first` is why `resolve` refuses the document. Takes out the key that it is about and resolves
+// again, and so on, until nothing is wrong or the next error follows from what was taken out. The
+// result has a line for each error, in the order of the file.
+Error every_error(Document doc, const Error& first,
+                  const std::function<Result<Job>(Document)>& resolve) {
+  std::vector<Error> errors = std::exchange(doc.mistakes, {});
+  const bool lacks_tables = !errors.empty();
+  std::set<std::pair<std::string, std::string>> taken;  // table and key; "": all of the table
+  Result<Job> job = lacks_tables ? resolve(doc) : Result<Job>(first);
+  while (!job && errors.size() < kMostErrors) {
+    const std::string& what = job.error().what;
+    const Subject subject = subject_of(what);
+    const bool changed =
+        lacks_tables || std::any_of(taken.begin(), taken.end(),
+                                    [&](const auto& one) { return one.first == subject.table; });
+    const bool follows = taken.contains({subject.table, subject.key}) ||
+                         taken.contains({subject.table, ""}) ||
+                         (changed && what.find(": missing") != std::string::npos);
+    if (follows) break;
+    errors.push_back(job.error());
+    // Which of the parts is the mistake is not known: none can be taken out.
+    if (is_combination(what) || !take_out(doc, subject)) break;
+    taken.insert({subject.table, subject.key == "kind" ? "" : subject.key});
+    job = resolve(doc);
+  }
+  std::stable_sort(errors.begin(), errors.end(), [&](const Error& a, const Error& b) {
+    return line_of(doc.file, a.what) < line_of(doc.file, b.what);
+  });
+  std::string text;
+  for (const Error& error : errors)
+    text += (text.empty() ? "" : "\n") + with_right_table(error.what);
+  return {first.kind, text};
+}
+
+// "for.diloco.outer" -> {"diloco", "outer"}
+std::pair<std::string_view, std::string_view> split_variant(std::string_view table) {
+  table.remove_prefix(std::string_view("for.").size());
+  const std::size_t dot = table.rfind('.');
+  return {table.substr(0, dot), table.substr(dot + 1)};
+}
+
+bool of_command_line(const Setting& entry) {
+  return entry.file == "--set" || entry.file == "--wan";
+}
+
+// Lays [for.KIND.TABLE] over [TABLE] for the chosen kind; the command line stays on top. A KIND
+// that does not exist is an Error.
+Status apply_variants(Document& doc, std::string_view kind) {
+  std::vector<std::string_view> kinds;
+  for (const SyncEntry& entry : sync::registry()) kinds.push_back(entry.name);
+  for (const Settings& variant : doc.variants) {
+    const auto [name, table] = split_variant(variant.table);
+    if (std::find(kinds.begin(), kinds.end(), name) == kinds.end())
+      return invalid(fmt::format("{}:{}: [{}]: no sync kind of that name{}", doc.file, variant.line,
+                                 variant.table, suggestion(name, kinds)));
+    if (name != kind) continue;
+    Settings& base = doc.table(table);
+    if (base.line == 0) base.line = variant.line;
+    // Another kind: the keys of [TABLE] were written for the kind that stands there.
+    const auto chosen = variant.text("kind");
+    if (chosen && chosen != base.text("kind"))
+      std::erase_if(base.entries, [](const Setting& entry) { return !of_command_line(entry); });
+    for (const Setting& entry : variant.entries) {
+      if (table == "sync" && entry.key == "kind")
+        return bad_setting(variant, entry, "no kind: the table's name says for which it holds");
+      const Setting* old = base.find(entry.key);
+      if (!old || !of_command_line(*old)) base.set(entry);
+    }
+  }
+  return Ok{};
+}
+
+// Sets the kind's presets where the file says nothing. Answers with all of them.
+std::vector<AppliedPreset> apply_presets(Document& doc, const SyncEntry& sync) {
+  std::vector<AppliedPreset> applied;
+  const std::vector<Preset> presets = sync.presets;
+  const std::string source = fmt::format("preset of {}", sync.name);
+  // A table whose kind the file chose otherwise keeps none of the presets.
+  auto other_kind = [&](std::string_view table) {
+    for (const Preset& preset : presets)
+      if (preset.table == table && preset.key == "kind") {
+        const auto chosen = doc.table(table).text("kind");
+        return chosen && *chosen != std::get<std::string>(preset.value.data);
+      }
+    return false;
+  };
+  std::vector<std::string_view> closed;
+  for (const Preset& preset : presets)
+    if (other_kind(preset.table)) closed.push_back(preset.table);
+  for (const Preset& preset : presets) {
+    Settings& table = doc.table(preset.table);
+    const bool overruled = table.find(preset.key) != nullptr ||
+                           std::find(closed.begin(), closed.end(), preset.table) != closed.end();
+    if (!overruled) table.set({std::string(preset.key), preset.value, source, 0});
+    applied.push_back(
+        {std::string(preset.table), std::string(preset.key), preset.value, overruled});
+  }
+  return applied;
+}
 
 // Moves the keys of `Common` from a part's table to a table of their own.
 template <class Entry, class Common>
@@ -264,11 +445,10 @@ Result<Job> resolve_once(Document doc) {
   LH_TRY(read_parts(doc, job));
   if (job.job.name.empty()) job.job.name = default_name(doc.file);
   LH_TRY(check_job(doc, job));
-  auto network = build_wan(doc, job);
-  if (!network) return network.error();
+  LH_LET(network, build_wan(doc, job));
   std::vector<bool> dials_out;
   for (const SiteTable& site : job.sites) dials_out.push_back(site.dial_out);
-  job.network = flow::through_relays(*std::move(network), dials_out);
+  job.network = flow::through_relays(std::move(network), dials_out);
   job.believed = named(job.network, job.sites);
   return job;
 }
@@ -296,9 +476,8 @@ Result<Document> load_document(const std::string& path, const Overrides& overrid
 }
 
 Result<Job> load_job(const std::string& path, const Overrides& overrides) {
-  auto doc = load_document(path, overrides);
-  if (!doc) return doc.error();
-  return resolve_job(*std::move(doc));
+  LH_LET(doc, load_document(path, overrides));
+  return resolve_job(std::move(doc));
 }
 
 }  // namespace longhaul::run

@@ -8,7 +8,6 @@
 // the default. A preset of a table's kind and of its other keys counts only while the file does
 // not choose another kind for that table.
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +18,6 @@
 #include "longhaul/focus/config.h"
 #include "longhaul/run/job/document.h"
 #include "longhaul/run/job/tables.h"
-#include "longhaul/run/job/wan_tables.h"
 
 namespace longhaul::run {
 

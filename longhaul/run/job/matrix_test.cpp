@@ -1,5 +1,4 @@
 // Every kind of bad matrix: an Error that names file, line, column and what was expected.
-#include "longhaul/run/job/matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 // The reference of the job file, made from the same fields() that read it: the generated half of
 // docs/job-file.md, and what `longhaul explain NAME` prints.
 #include <string>
+#include <vector>
 
 #include "longhaul/run/job/job.h"
 
@@ -42,5 +43,13 @@ std::vector<FieldDoc> keys_in_use(Settings settings, const std::vector<FieldDoc>
   }
   return used;
 }
+
+// Checks the three tables and fills in their documentation (Job::model_docs ...).
+Status read_learning(Job&);
+
+// The kinds of the three tables.
+std::vector<PartInfo> learning_parts();
+// The keys of [data] that hold for every kind, as a Markdown list.
+std::string data_keys();
 
 }  // namespace longhaul::run

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/job/check.h"
-#include "longhaul/run/job/csv.h"
 #include "longhaul/run/job/tables.h"
 
 namespace longhaul::run {

@@ -1,8 +1,6 @@
 // Every kind of bad trace: an Error that names file, line and what was expected.
 #include "longhaul/run/job/trace_file.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -11,6 +9,7 @@
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
@@ -85,28 +84,21 @@ TEST(TraceFile, RefusesMoreRowsThanItKeeps) {
 // A folder for a job file and its traces.
 class TraceOfJob : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string folder = ::testing::TempDir() + "longhaul-trace-XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
+    std::ofstream(scratch_.file(name)) << text;
   }
   Result<Job> job(const std::string& trace) {
     write("job.toml",
           "[model]\nkind = \"phantom\"\n[sync]\nkind = \"bsp\"\n[wan]\nmodel = \"fair\"\n"
           "rate_scale = 2\n[[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\n[[wan.trace]]\n" +
               trace);
-    return load_job((folder_ / "job.toml").string());
+    return load_job(scratch_.file("job.toml"));
   }
   std::string trace_error(const std::string& trace) {
     auto read = job(trace);
     return read ? "no error" : read.error().what;
   }
-  std::filesystem::path folder_;
+  const run::testing::Scratch scratch_;
 };
 
 // The path is relative to the job file; values are in the unit of the key; the job holds what the

@@ -1,16 +1,228 @@
 #include "longhaul/run/job/wan.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 #include <xxhash.h>
 
 #include "longhaul/run/job/check.h"
 #include "longhaul/run/job/matrix_wan.h"
-#include "longhaul/run/job/wan_changes.h"
 
 namespace longhaul::run {
 namespace {
+
+using Members = std::map<std::string, std::vector<std::uint32_t>, std::less<>>;  // of groups
+
+std::vector<std::string> texts(const toml::table& table, std::string_view key) {
+  std::vector<std::string> list;
+  if (const toml::array* array = table[key].as_array())
+    for (const toml::node& node : *array) list.push_back(node.value_or(std::string()));
+  return list;
+}
+
+flow::Rate rate_at(const toml::table& table, std::string_view key) {
+  const auto value = table[key].value<double>();
+  return value ? flow::Rate(flow::bytes_per_second(*value)) : std::nullopt;
+}
+
+Result<std::optional<Matrix>> matrix_at(const toml::table& table, std::string_view key,
+                                        const CellKind& kind, std::span<const TextFile> files) {
+  const auto name = table[key].value<std::string_view>();
+  if (!name) return std::optional<Matrix>{};
+  for (const TextFile& file : files) {
+    if (file.name != *name) continue;
+    LH_LET(matrix, parse_matrix(file.text, std::string(file.name), kind));
+    return std::optional<Matrix>(std::move(matrix));
+  }
+  return unavailable(fmt::format("{}: no such matrix among the presets", *name));
+}
+
+// [[group]]: sites called as the group, or NAME-1 .. NAME-count.
+Members add_groups(const toml::table& root, flow::Wan& wan) {
+  Members members;
+  const toml::array* groups = root["group"].as_array();
+  if (!groups) return members;
+  for (const toml::node& node : *groups) {
+    const toml::table& group = *node.as_table();
+    const std::string name = group["name"].value_or(std::string());
+    const std::uint32_t count = group["count"].value_or(0u);
+    for (std::uint32_t i = 0; i < std::max(count, 1u); ++i) {
+      members[name].push_back(std::uint32_t(wan.sites.size()));
+      wan.sites.push_back({.name = count == 0 ? name : fmt::format("{}-{}", name, i + 1),
+                           .up = rate_at(group, "up_mbps"),
+                           .down = rate_at(group, "down_mbps"),
+                           .lan = {}});
+    }
+  }
+  return members;
+}
+
+// [[between]]: all pairs from a site of one group to one of the other, and back.
+void add_between(const toml::table& root, const Members& members, flow::Wan& wan) {
+  const toml::array* list = root["between"].as_array();
+  if (!list) return;
+  for (const toml::node& node : *list) {
+    const toml::table& between = *node.as_table();
+    const std::vector<std::string> groups = texts(between, "groups");
+    LH_CHECK(groups.size() == 2 && members.contains(groups[0]) && members.contains(groups[1]));
+    flow::Wan::Pair pair = wan.usual;
+    if (const auto rate = rate_at(between, "mbps")) pair.rate = rate;
+    if (const auto rtt = between["rtt_ms"].value<double>()) pair.delay_s = *rtt / 2 / 1000;
+    for (const bool back : {false, true}) {
+      std::vector<flow::SitePair> pairs;
+      for (std::uint32_t from : members.at(groups[back]))
+        for (std::uint32_t to : members.at(groups[!back])) pairs.push_back({from, to});
+      for (const flow::SitePair& way : pairs) wan.pairs[way] = pair;
+      if (const auto shared = between["shared"].value<std::string>())
+        wan.shared.push_back({fmt::format("{} {} > {}", *shared, groups[back], groups[!back]),
+                              *rate_at(between, "shared_mbps"), std::move(pairs)});
+    }
+  }
+}
+
+Result<WanPreset::Windowed> windowed_of(const toml::table& root) {
+  const std::string text = root["window"].value_or(std::string("no"));
+  if (text == "no") return WanPreset::Windowed::no;
+  if (text == "pair") return WanPreset::Windowed::pair;
+  if (text == "connection") return WanPreset::Windowed::connection;
+  return invalid(fmt::format("window: expected pair or connection, found {}", text));
+}
+
+Result<flow::Wan> wan_at(const toml::table& root, std::span<const TextFile> files) {
+  LH_LET(rates, matrix_at(root, "mbps_csv", kRateCells, files));
+  LH_LET(rtts, matrix_at(root, "rtt_ms_csv", kRttCells, files));
+  if (rates)
+    for (double& cell : rates->cells) cell *= root["mbps_factor"].value_or(1.0);
+  std::vector<std::string> names = texts(root, "sites");
+  flow::Wan wan;
+  wan.usual.rate = rate_at(root, "mbps");
+  wan.usual.delay_s = root["rtt_ms"].value_or(0.0) / 2 / 1000;
+  if (rates || rtts) {
+    LH_LET(from_files, wan_of_matrices(rates, rtts, names));
+    wan = std::move(from_files);
+  } else {
+    for (std::string& name : names) wan.sites.push_back({std::move(name), {}, {}, {}});
+  }
+  add_between(root, add_groups(root, wan), wan);
+  for (flow::Wan::Site& site : wan.sites) {
+    if (!site.up) site.up = rate_at(root, "up_mbps");
+    if (!site.down) site.down = rate_at(root, "down_mbps");
+  }
+  return wan;
+}
+
+int order_of(const std::string& standing) {
+  return standing == "measured" ? 0 : standing == "synthetic" ? 1 : 2;
+}
+
+std::vector<WanPreset> all_presets() {
+  std::vector<WanPreset> presets;
+  for (const TextFile& file : preset_files()) {
+    if (!file.name.ends_with(".toml")) continue;
+    auto preset = parse_wan_preset(file, preset_files());
+    LH_CHECK(preset);  // compiled in, and read by a test
+    presets.push_back(*std::move(preset));
+  }
+  std::sort(presets.begin(), presets.end(), [](const WanPreset& a, const WanPreset& b) {
+    return std::pair(order_of(a.standing), a.name) < std::pair(order_of(b.standing), b.name);
+  });
+  return presets;
+}
+
+using What = flow::Traced::What;
+
+constexpr std::size_t kMaxValues = 1 << 24;  // of all that follows traces: 256 MiB
+
+flow::Wan::Shared shared_of(const Job& job, const SiteIndex& sites, const SharedTable& table) {
+  std::set<flow::SitePair> pairs;
+  for (const std::string& from : table.from)
+    for (const std::string& to : table.to) {
+      const std::uint32_t a = sites.at(from), b = sites.at(to);
+      if (a == b) continue;
+      pairs.insert({a, b});
+      if (table.both) pairs.insert({b, a});
+    }
+  return {.name = table.name,
+          .rate = flow::bytes_per_second(*table.mbps) * job.wan.rate_scale,
+          .pairs = {pairs.begin(), pairs.end()}};
+}
+
+What what_of(const TraceTable& table) {
+  if (table.what == "up") return What::up;
+  if (table.what == "down") return What::down;
+  if (table.what == "rate") return What::rate;
+  return table.what == "delay" ? What::delay : What::loss;
+}
+
+// Of a network, each quantity once.
+class Traces {
+ public:
+  Traces(flow::Wan& wan, const Job& job, const SiteIndex& sites)
+      : wan_(wan), job_(job), sites_(sites) {}
+
+  // How many quantities follow it.
+  std::size_t add(const TraceTable& table) {
+    const std::size_t before = wan_.traces.size();
+    follow(table);
+    return wan_.traces.size() - before;
+  }
+
+  bool too_many() const { return values_ > kMaxValues; }
+
+  void add(const WanPreset::Redraw& redraw) {
+    for (const LinkTable& link : job_.links) {
+      if (!link.mbps) continue;
+      const std::uint32_t from = sites_.at(link.from), to = sites_.at(link.to);
+      taken_.insert({What::rate, {from, to}});
+      if (link.both) taken_.insert({What::rate, {to, from}});
+    }
+    TraceTable all;
+    all.kind = "redraw";
+    all.every_s = redraw.every_s;
+    all.low = redraw.lowest_mbps;
+    all.high = redraw.highest_mbps;
+    follow(all);
+  }
+
+ private:
+  void follow(const TraceTable& table) {
+    if (table.what == "shared") return add_shared(table);
+    const What what = what_of(table);
+    const bool of_site = what == What::up || what == What::down;
+    // rate_scale is of what is between sites.
+    const flow::Trace trace = trace_of(table, of_site ? 1 : job_.wan.rate_scale);
+    const auto count = std::uint32_t(job_.sites.size());
+    for (std::uint32_t a = 0; a < count; ++a) {
+      if (of_site && meant(table.site, a)) follow(what, a, 0, trace);
+      if (of_site || !meant(table.from, a)) continue;
+      for (std::uint32_t b = 0; b < count; ++b)
+        if (a != b && meant(table.to, b)) follow(what, a, b, trace);
+    }
+  }
+
+  void add_shared(const TraceTable& table) {
+    for (std::uint32_t i = 0; i < wan_.shared.size(); ++i)
+      if (wan_.shared[i].name == table.shared)
+        follow(What::shared, i, 0, trace_of(table, job_.wan.rate_scale));
+  }
+  void follow(What what, std::uint32_t a, std::uint32_t b, const flow::Trace& trace) {
+    if (!taken_.insert({what, {a, b}}).second) return;
+    values_ += trace.values.size();
+    if (!too_many()) wan_.traces.push_back({what, a, b, trace});
+  }
+  bool meant(const std::string& name, std::uint32_t site) const {
+    return name.empty() || job_.sites[site].name == name;
+  }
+
+  flow::Wan& wan_;
+  const Job& job_;
+  const SiteIndex& sites_;
+  std::set<std::pair<What, flow::SitePair>> taken_;
+  std::size_t values_ = 0;
+};
 
 constexpr double kUsualDelayMs = 20;
 
@@ -67,12 +279,10 @@ struct Matrices {
 
 Result<Matrices> matrices_of(const Document& doc) {
   Matrices both;
-  auto rates = matrix_of(doc, "mbps_csv", kRateCells);
-  if (!rates) return rates.error();
-  auto rtts = matrix_of(doc, "rtt_ms_csv", kRttCells);
-  if (!rtts) return rtts.error();
-  both.mbps = *std::move(rates);
-  both.rtt_ms = *std::move(rtts);
+  LH_LET(rates, matrix_of(doc, "mbps_csv", kRateCells));
+  LH_LET(rtts, matrix_of(doc, "rtt_ms_csv", kRttCells));
+  both.mbps = std::move(rates);
+  both.rtt_ms = std::move(rtts);
   return both;
 }
 
@@ -154,9 +364,8 @@ Result<Base> base_of(const Document& doc, Job& job) {
     LH_LET(preset, preset_of(doc, job.wan.preset));
     const WanPreset& chosen = *preset;
     if (chosen.any_sites) return Base{spread(chosen.wan, job), chosen.windowed};
-    auto wan = selected(chosen.wan, doc, job, "preset " + chosen.name);
-    if (!wan) return wan.error();
-    return Base{*std::move(wan), chosen.windowed};
+    LH_LET(wan, selected(chosen.wan, doc, job, "preset " + chosen.name));
+    return Base{std::move(wan), chosen.windowed};
   }
   LH_LET(matrices, matrices_of(doc));
   flow::Wan wan = uniform(job);
@@ -170,9 +379,8 @@ Result<Base> base_of(const Document& doc, Job& job) {
     job.wan.matrices = digest;
     auto all = wan_of_matrices(matrices.mbps, matrices.rtt_ms, {});
     if (!all) return through(doc, "rtt_ms_csv", all.error());
-    auto few = selected(*all, doc, job, (matrices.mbps ? matrices.mbps : matrices.rtt_ms)->file);
-    if (!few) return few.error();
-    wan = *std::move(few);
+    LH_LET(few, selected(*all, doc, job, (matrices.mbps ? matrices.mbps : matrices.rtt_ms)->file));
+    wan = std::move(few);
   }
   // What the matrices leave open is the same for all pairs.
   const double delay_s = job.wan.delay_ms.value_or(kUsualDelayMs) / 1000;
@@ -334,6 +542,93 @@ Result<flow::Wan> build_wan(const Document& doc, Job& job) {
   add_shared(wan, job, sites);
   LH_TRY(add_traces(wan, doc, job, sites, find_wan_preset(job.wan.preset)));
   return wan;
+}
+
+flow::Trace trace_of(const TraceTable& table, double rate_scale) {
+  using Kind = flow::Trace::Kind;
+  const double unit = table.what == "delay"  ? 1e-3
+                      : table.what == "loss" ? 1
+                                             : flow::bytes_per_second(rate_scale);
+  flow::Trace trace{.kind = table.kind == "steps"    ? Kind::steps
+                            : table.kind == "redraw" ? Kind::redraw
+                            : table.kind == "markov" ? Kind::markov
+                                                     : Kind::day,
+                    .at = table.at_s,
+                    .values = table.values,
+                    .repeat_s = table.repeat_s,
+                    .low = table.low * unit,
+                    .high = table.high * unit,
+                    .every_s = table.every_s,
+                    .low_s = table.low_s,
+                    .high_s = table.high_s,
+                    .period_s = table.period_s,
+                    .peak_s = table.peak_s};
+  for (double& value : trace.values) value *= unit;
+  return trace;
+}
+
+void add_shared(flow::Wan& wan, const Job& job, const SiteIndex& sites) {
+  for (const SharedTable& table : job.shared) wan.shared.push_back(shared_of(job, sites, table));
+}
+
+Status add_traces(flow::Wan& wan, const Document& doc, const Job& job, const SiteIndex& sites,
+                  const WanPreset* preset) {
+  Traces traces(wan, job, sites);
+  for (std::size_t i = 0; i < job.traces.size(); ++i) {
+    const std::size_t followed = traces.add(job.traces[i]);
+    if (traces.too_many())
+      return invalid(fmt::format(
+          "{}:{}: [{}]: too many values: each site or pair that follows it has its own, at most {} "
+          "in all; name those that do (site, from, to), or shorten it",
+          doc.file, doc.traces[i].line, doc.traces[i].table, kMaxValues));
+    if (followed == 0)
+      return about(doc.traces[i], "what",
+                   "what no earlier [[wan.trace]] follows; put those of single sites first");
+  }
+  if (preset && preset->redraw) traces.add(*preset->redraw);
+  return Ok{};
+}
+
+Result<WanPreset> parse_wan_preset(const TextFile& file, std::span<const TextFile> files) {
+  toml::table root;
+  try {
+    root = toml::parse(file.text, file.name);
+  } catch (const toml::parse_error& error) {
+    return malformed(
+        fmt::format("{}:{}: {}", file.name, error.source().begin.line, error.description()));
+  }
+  WanPreset preset;
+  preset.name = root["name"].value_or(std::string());
+  preset.summary = root["summary"].value_or(std::string());
+  preset.standing = root["kind"].value_or(std::string());
+  preset.sources = texts(root, "sources");
+  preset.caveats = texts(root, "caveats");
+  preset.any_sites = root["any_sites"].value_or(false);
+  if (const toml::table* redraw = root["redraw"].as_table())
+    preset.redraw = {(*redraw)["every_s"].value_or(0.0), (*redraw)["lowest_mbps"].value_or(0.0),
+                     (*redraw)["highest_mbps"].value_or(0.0)};
+  LH_LET(windowed, windowed_of(root));
+  preset.windowed = windowed;
+  LH_LET(wan, wan_at(root, files));
+  preset.wan = std::move(wan);
+  return preset;
+}
+
+const std::vector<WanPreset>& wan_presets() {
+  static const std::vector<WanPreset> presets = all_presets();
+  return presets;
+}
+
+const WanPreset* find_wan_preset(std::string_view name) {
+  for (const WanPreset& preset : wan_presets())
+    if (preset.name == name) return &preset;
+  return nullptr;
+}
+
+std::vector<std::string_view> wan_preset_names() {
+  std::vector<std::string_view> names;
+  for (const WanPreset& preset : wan_presets()) names.push_back(preset.name);
+  return names;
 }
 
 }  // namespace longhaul::run

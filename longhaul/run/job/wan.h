@@ -4,12 +4,64 @@
 // [[wan.link]], the window model, the preset or matrices, [wan] mbps and delay_ms; for a site:
 // [[site]], [wan] up_mbps and down_mbps, the preset. rate_scale multiplies what is between sites,
 // not the sites' own links.
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "longhaul/base/result.h"
+#include "longhaul/flow/wan.h"
 #include "longhaul/run/job/job.h"
-#include "longhaul/run/job/wan_preset.h"
+#include "longhaul/run/job/site_index.h"
 
 namespace longhaul::run {
+
+// One connection carries at most min(max, window / round trip): the window model.
+struct Window {
+  double mbytes = 10.5;
+  double max_mbps = 1140;
+};
+
+// A network that comes with the program, from a file of presets/ that is compiled in: measured,
+// synthetic, or made up to show one thing. docs/wan.md has them with sources and caveats.
+struct WanPreset {
+  std::string name, summary;
+  std::string standing;  // "measured", "synthetic", "made"
+  std::vector<std::string> sources, caveats;
+  flow::Wan wan;  // rates at their highest; without what the window model adds
+  enum class Windowed { no, pair, connection };
+  Windowed windowed = Windowed::no;  // what the window model limits
+  bool any_sites = false;            // takes sites of any name; `wan` has those it takes by default
+  struct Redraw {                    // every pair's rate, on its own
+    double every_s = 0, lowest_mbps = 0, highest_mbps = 0;
+  };
+  std::optional<Redraw> redraw;
+};
+
+// Measured ones first, then synthetic ones, then those made up; by name.
+const std::vector<WanPreset>& wan_presets();
+const WanPreset* find_wan_preset(std::string_view name);
+std::vector<std::string_view> wan_preset_names();
+
+struct TextFile {
+  std::string_view name, text;
+};
+std::span<const TextFile> preset_files();  // written by cmake/LonghaulEmbed.cmake
+
+// Reads one preset; its matrices are among `files`. What is wrong with it is an Error.
+Result<WanPreset> parse_wan_preset(const TextFile&, std::span<const TextFile> files);
+
+// In bytes per second, seconds and shares; rates times `rate_scale`.
+flow::Trace trace_of(const TraceTable&, double rate_scale);
+
+// Both with the index of the job's sites.
+void add_shared(flow::Wan&, const Job&, const SiteIndex&);
+// A quantity that an earlier table follows stays with it; the preset's come last. `preset`: nullptr
+// if there is none. A table all of whose quantities earlier ones follow is an Error; so is none of
+// the preset's, and a pair whose rate a [[wan.link]] says keeps that.
+Status add_traces(flow::Wan&, const Document&, const Job&, const SiteIndex&,
+                  const WanPreset* preset);
 
 // A job without [[site]] tables takes all sites of its preset or matrices; else nothing happens.
 Status add_sites(Document&);

@@ -1,13 +1,11 @@
 // The networks that come with the program, against what is known of their sources. The numbers
 // were computed from the matrices by other means than this code; docs/wan.md has the list.
-#include "longhaul/run/job/wan_preset.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

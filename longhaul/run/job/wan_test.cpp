@@ -1,8 +1,6 @@
 // From the tables of a job to its network.
 #include "longhaul/run/job/wan.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -12,6 +10,8 @@
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/testing/job_text.h"
+#include "longhaul/run/job/testing/scratch.h"
 
 namespace longhaul::run {
 namespace {
@@ -30,15 +30,8 @@ std::string sites(std::initializer_list<const char*> names) {
 // A folder for a job file and its matrices.
 class WanOfJob : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string folder = ::testing::TempDir() + "longhaul-wan-XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& text) {
-    const std::string path = (folder_ / name).string();
+    const std::string path = scratch_.file(name);
     std::ofstream(path) << text;
     return path;
   }
@@ -58,7 +51,7 @@ class WanOfJob : public ::testing::Test {
     return fmt::format("[wan]\nmbps_csv = \"{}\"\nrtt_ms_csv = \"{}\"\n", write("mbps.csv", rates),
                        write("rtt.csv", "src,c,b,a\nc,,1,2\nb,3,,4\na,5,6,\n"));
   }
-  std::filesystem::path folder_;
+  const run::testing::Scratch scratch_;
 };
 
 TEST_F(WanOfJob, TakesThePresetsSitesByNameInTheJobsOrder) {
@@ -171,9 +164,8 @@ TEST_F(WanOfJob, TheHashTellsOneNetworkOfTheCommandLineFromAnother) {
     auto read = job(text, {{}, preset});
     ASSERT_TRUE(read) << read.error().what;
     EXPECT_TRUE(hashes.insert(job_hash(*read)).second) << preset;
-    auto doc = parse_document(to_toml(*read), "job.toml");  // as a child or a later session has it
-    ASSERT_TRUE(doc);
-    EXPECT_EQ(job_hash(*resolve_job(*std::move(doc))), job_hash(*read));
+    // As a child or a later session has it.
+    EXPECT_EQ(job_hash(run::testing::good_job(to_toml(*read))), job_hash(*read));
   }
 }
 
@@ -239,9 +231,7 @@ TEST_F(WanOfJob, AWrittenOutJobIsTheSameJob) {
     if (longhaul::testing::kGate && number++ % 3 != 0) continue;
     auto first = job(fmt::format("[wan]\npreset = \"{}\"\n", preset.name));
     ASSERT_TRUE(first) << preset.name << first.error().what;
-    auto doc = parse_document(to_toml(*first), "job.toml");
-    ASSERT_TRUE(doc);
-    auto again = resolve_job(*std::move(doc));
+    auto again = run::testing::read_job(to_toml(*first));
     ASSERT_TRUE(again) << preset.name << again.error().what;
     EXPECT_EQ(to_toml(*again), to_toml(*first));
     EXPECT_EQ(again->network.sites.size(), preset.wan.sites.size());

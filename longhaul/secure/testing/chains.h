@@ -1,7 +1,7 @@
 #pragma once
 // Keys as other tools make them, for tests: with certificates between, and for other purposes.
+#include "longhaul/secure/openssl.h"
 #include "longhaul/secure/testing/keys.h"
-#include "longhaul/secure/x509.h"
 
 namespace longhaul::secure {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "longhaul/core/testing/quadratic.h"
-#include "longhaul/sim/checker.h"
+#include "longhaul/sim/testing/checker.h"
 #include "longhaul/sim/testing/exchange.h"
 #include "longhaul/sim/testing/networks.h"
 #include "longhaul/sim/world.h"

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "longhaul/codec/fp16.h"
+#include "longhaul/codec/registry.h"
 
 namespace longhaul::sync::gaia {
 namespace {
@@ -13,7 +13,10 @@ using Indexes = std::vector<std::uint32_t>;
 constexpr UpdateKey kKey{.clock = 3, .origin = 1};
 
 Coder exact_coder() { return {false, nullptr, nullptr}; }
-Coder half_coder() { return {false, std::make_unique<codec::Fp16>(), nullptr}; }
+Coder half_coder() {
+  const Settings fp16{.table = "codec", .entries = {{"kind", {std::string("fp16")}}}};
+  return {false, *codec::make_codec(fp16, {}, false), nullptr};
+}
 
 // Every `step`-th value of a range of `length`.
 RangeUpdate every(std::uint32_t step, std::uint32_t length) {

@@ -31,8 +31,8 @@ SiteLists words_of(const std::vector<std::string>& lines) {
 // The workers of each site, by its name.
 std::map<std::string, std::vector<Rank>> workers_by_site(const Place& place) {
   std::map<std::string, std::vector<Rank>> sites;
-  for (Rank rank = 0; rank < place.size(); ++rank)
-    if (place.member(rank).is(Role::worker)) sites[place.member(rank).site].push_back(rank);
+  for (const Rank rank : place.members.with(Role::worker))
+    sites[place.member(rank).site].push_back(rank);
   return sites;
 }
 
@@ -197,6 +197,22 @@ Status check_groups(const Config& config, const Place& place) {
           "[sync] peers: expected two sites of different [sync] groups, as in "
           "\"paris tokyo\"");
   }
+  return Ok{};
+}
+
+Status Config::check(const Config& config, const Place& place) {
+  if ((config.threshold == "ramp" || config.threshold == "bandwidth") &&
+      config.max_significance < config.significance)
+    return invalid("[sync] max_significance: expected significance at least, which is " +
+                   std::to_string(config.significance) + ", found " +
+                   std::to_string(config.max_significance));
+  if (config.threshold == "list" && config.list.empty())
+    return invalid("[sync] list: expected a value of T at least, found none");
+  if (config.exchange != "direct") return check_groups(config, place);
+  if (!config.groups.empty() || !config.peers.empty())
+    return invalid(
+        "[sync] groups and peers: expected with exchange = \"gaia_hubs\" or "
+        "\"peer_hubs\", found with \"direct\"");
   return Ok{};
 }
 

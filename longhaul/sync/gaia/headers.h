@@ -24,15 +24,15 @@ struct UpdateHeader {
   std::uint64_t samples = 0;  // used in this clock
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 1}, self.kind);
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "clock", .min = 1, .max = 0x1p50}, self.clock);
-    visit(Field{.name = "slot"}, self.slot);
-    visit(Field{.name = "range"}, self.range);
-    visit(Field{.name = "form", .max = 2}, self.form);
-    visit(Field{.name = "exact"}, self.exact);
-    visit(Field{.name = "count", .max = 0x1p32}, self.count);
-    visit(Field{.name = "samples", .max = 0x1p40}, self.samples);
+    LONGHAUL_FIELD(kind, .max = 1);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(clock, .min = 1, .max = 0x1p50);
+    LONGHAUL_FIELD(slot);
+    LONGHAUL_FIELD(range);
+    LONGHAUL_FIELD(form, .max = 2);
+    LONGHAUL_FIELD(exact);
+    LONGHAUL_FIELD(count, .max = 0x1p32);
+    LONGHAUL_FIELD(samples, .max = 0x1p40);
   }
 };
 
@@ -49,12 +49,12 @@ struct BarrierHeader {
   std::uint64_t count = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "clock", .min = 1, .max = 0x1p50}, self.clock);
-    visit(Field{.name = "slot"}, self.slot);
-    visit(Field{.name = "range"}, self.range);
-    visit(Field{.name = "form", .max = 2}, self.form);
-    visit(Field{.name = "count", .max = 0x1p32}, self.count);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(clock, .min = 1, .max = 0x1p50);
+    LONGHAUL_FIELD(slot);
+    LONGHAUL_FIELD(range);
+    LONGHAUL_FIELD(form, .max = 2);
+    LONGHAUL_FIELD(count, .max = 0x1p32);
   }
 };
 
@@ -82,12 +82,12 @@ struct CutHeader {
   std::vector<std::uint8_t> verdicts = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 1}, self.kind);
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
-    visit(Field{.name = "samples", .max = 0x1p50}, self.samples);
-    visit(Field{.name = "standing", .max = 3}, self.standing);
-    visit(Field{.name = "verdicts", .max = kMostVerdictBytes}, self.verdicts);
+    LONGHAUL_FIELD(kind, .max = 1);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(clock, .max = 0x1p50);
+    LONGHAUL_FIELD(samples, .max = 0x1p50);
+    LONGHAUL_FIELD(standing, .max = 3);
+    LONGHAUL_FIELD(verdicts, .max = kMostVerdictBytes);
   }
 };
 

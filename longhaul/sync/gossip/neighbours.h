@@ -1,6 +1,7 @@
 #pragma once
-// Neighbours is what a worker that mixes in rounds knows of its neighbours in the graph of a view:
-// the weight of each edge, the round from which the edge counts, and models that wait to be mixed.
+// The graphs along which workers mix their models, with the weights of their edges, and what a
+// worker knows of its neighbours in the graph of a view: for each edge the weight, the first round
+// that it counts in, and the models that wait to be mixed.
 //
 // After a loss all workers compute the same new graph, but they enter the view in different rounds.
 // Each tells its new neighbours the round that it is in, and an edge counts from the later round of
@@ -9,17 +10,147 @@
 // that its neighbour has behind it, the one with the fewest rounds can always go on, and from the
 // first round on that all workers mix in the view the weights are doubly stochastic.
 #include <algorithm>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/check.h"
 #include "longhaul/core/place.h"
 #include "longhaul/core/work.h"
-#include "longhaul/sync/gossip/graph.h"
 
-namespace longhaul::sync::gossip {
+namespace longhaul::sync {
+
+struct DpsgdHeader {
+  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
+  static constexpr std::string_view kName = "header";
+  enum class Kind : std::uint8_t {
+    join,  // without a vector: the round in which the sender entered the view
+    model  // what the sender mixes with in this round
+  };
+  Kind kind = Kind::model;
+  bool is_whole = true;  // else the difference to the model before
+  Epoch epoch = 0;       // of the view whose graph it is of
+  Round round = 0;
+  double samples = 0;  // the sender's estimate of what a worker has used in the mean
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "kind", .max = 1}, self.kind);
+    visit(Field{.name = "is_whole"}, self.is_whole);
+    visit(Field{.name = "epoch"}, self.epoch);
+    visit(Field{.name = "round", .max = 0x1p50}, self.round);
+    visit(Field{.name = "samples", .min = 0, .max = 0x1p60}, self.samples);
+  }
+};
+
+namespace gossip {
+
+// The neighbours of each of n nodes, ascending, without itself. Symmetric and connected.
+using Graph = std::vector<std::set<std::uint32_t>>;
+// Bytes per second from a node to another. Null: equal for all pairs.
+using Rates = std::function<double(std::uint32_t from, std::uint32_t to)>;
+
+inline void join(Graph& graph, std::uint32_t i, std::uint32_t j) {
+  if (i == j) return;
+  graph[i].insert(j);
+  graph[j].insert(i);
+}
+
+// Union-find: the number of the tree that node i is in.
+inline std::uint32_t tree_of(std::vector<std::uint32_t>& parents, std::uint32_t i) {
+  while (parents[i] != i) i = parents[i] = parents[parents[i]];
+  return i;
+}
+
+inline Graph ring(std::uint32_t n) {
+  Graph graph(n);
+  for (std::uint32_t i = 0; i < n; ++i) join(graph, i, (i + 1) % n);
+  return graph;
+}
+
+// A grid that is closed in both directions, as square as n allows; of a prime number, a ring.
+inline Graph torus(std::uint32_t n) {
+  std::uint32_t rows = 1;
+  for (std::uint32_t r = 2; r * r <= n; ++r)
+    if (n % r == 0) rows = r;
+  const std::uint32_t columns = n / rows;
+  Graph graph(n);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::uint32_t row = i / columns, column = i % columns;
+    join(graph, i, row * columns + (column + 1) % columns);
+    join(graph, i, (row + 1) % rows * columns + column);
+  }
+  return graph;
+}
+
+// i and i + 2^k mod n, for all 2^k < n: degree up to 2 log2(n), diameter at most log2(n).
+//   Assran et al., "Stochastic gradient push", ICML 2019, section 4; here in both directions.
+inline Graph exponential(std::uint32_t n) {
+  Graph graph(n);
+  for (std::uint64_t hop = 1; hop < n; hop *= 2)
+    for (std::uint32_t i = 0; i < n; ++i) join(graph, i, std::uint32_t((i + hop) % n));
+  return graph;
+}
+
+inline Graph complete(std::uint32_t n) {
+  Graph graph(n);
+  for (std::uint32_t i = 0; i < n; ++i)
+    for (std::uint32_t j = i + 1; j < n; ++j) join(graph, i, j);
+  return graph;
+}
+
+// The fastest tree that spans all nodes, and the fastest of all other pairs, with up to `degree`
+// (at least 2) neighbours for each node. A pair is as fast as the slower of its two directions;
+// pairs of equal rate are taken in the order of their nodes.
+// Each tree keeps a node with fewer than two neighbours, so that any two trees can still be joined:
+// the bound on the degree leaves no node out.
+inline Graph best_rate(std::uint32_t n, const Rates& rates, std::uint32_t degree) {
+  LH_CHECK(degree >= 2);
+  std::vector<std::tuple<double, std::uint32_t, std::uint32_t>> pairs;  // fastest first
+  for (std::uint32_t i = 0; i < n; ++i)
+    for (std::uint32_t j = i + 1; j < n; ++j)
+      pairs.emplace_back(rates ? -std::min(rates(i, j), rates(j, i)) : 0.0, i, j);
+  std::sort(pairs.begin(), pairs.end());
+  Graph graph(n);
+  std::vector<std::uint32_t> parents(n);
+  std::iota(parents.begin(), parents.end(), 0u);
+  for (const bool spanning : {true, false}) {
+    for (const auto& [rate, i, j] : pairs) {
+      if (graph[i].size() >= degree || graph[j].size() >= degree || graph[i].contains(j)) continue;
+      const std::uint32_t a = tree_of(parents, i), b = tree_of(parents, j);
+      if (spanning && a == b) continue;
+      parents[a] = b;
+      join(graph, i, j);
+    }
+  }
+  return graph;
+}
+
+// By its name in job files: "ring", "torus", "exponential", "complete", "best_rate".
+inline Graph make_graph(std::string_view kind, std::uint32_t n, const Rates& rates,
+                        std::uint32_t degree) {
+  if (kind == "torus") return torus(n);
+  if (kind == "exponential") return exponential(n);
+  if (kind == "complete") return complete(n);
+  if (kind == "best_rate") return best_rate(n, rates, degree);
+  LH_CHECK(kind == "ring");
+  return ring(n);
+}
+
+// W_ij = 1 / (1 + max(d_i, d_j)) of an edge. With W_ii = 1 - sum_j W_ij the matrix is symmetric and
+// doubly stochastic.
+//   Xiao and Boyd, "Fast linear iterations for distributed averaging", Systems and Control Letters
+//   2004, section 4 (Metropolis-Hastings weights).
+inline double metropolis(const Graph& graph, std::uint32_t i, std::uint32_t j) {
+  return 1.0 / double(1 + std::max(graph[i].size(), graph[j].size()));
+}
 
 struct NeighbourModel {
   Round round = 0;
@@ -166,4 +297,5 @@ class Neighbours {
   std::map<Rank, Edge> edges_;
 };
 
-}  // namespace longhaul::sync::gossip
+}  // namespace gossip
+}  // namespace longhaul::sync

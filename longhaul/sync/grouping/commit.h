@@ -26,12 +26,53 @@ struct Update {
 };
 using Pending = std::map<std::pair<Rank, std::uint64_t>, Update>;  // by (whose, from version)
 
+inline std::vector<const Update*> of_group(const Group& group, const Pending& pending) {
+  std::vector<const Update*> found;
+  for (Rank rank : group.members)
+    for (auto it = pending.lower_bound({rank, 0}); it != pending.end() && it->first.first == rank;
+         ++it)
+      found.push_back(&it->second);
+  return found;
+}
+
 // The shares of the groups by the samples of their members, or alike.
-void set_shares(std::vector<Group>&, const std::map<Rank, std::uint64_t>& samples, bool by_data);
+inline void set_shares(std::vector<Group>& groups, const std::map<Rank, std::uint64_t>& samples,
+                       bool by_data) {
+  double all = 0;
+  for (Group& group : groups) {
+    group.share = 0;
+    for (Rank rank : group.members) {
+      const auto found = samples.find(rank);
+      group.share += found == samples.end() || found->second == 0 ? 1 : double(found->second);
+    }
+    if (!by_data) group.share = 1;
+    all += group.share;
+  }
+  for (Group& group : groups) group.share /= all;
+}
 
 // Into `sum`: over the groups with an update, in order, pi_g over their sum of pi, times the mean
 // of the group's updates by weight, in order of rank and version. The groups that have none; if it
 // is all of them, `sum` stays as it is.
-std::set<std::size_t> weigh(const std::vector<Group>&, const Pending&, std::span<double> sum);
+inline std::set<std::size_t> weigh(const std::vector<Group>& groups, const Pending& pending,
+                                   std::span<double> sum) {
+  std::set<std::size_t> without;
+  double shares = 0;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    of_group(groups[g], pending).empty() ? (void)without.insert(g)
+                                         : (void)(shares += groups[g].share);
+  if (without.size() == groups.size()) return without;
+  for (double& s : sum) s = 0;
+  for (const Group& group : groups) {
+    const std::vector<const Update*> updates = of_group(group, pending);
+    double weights = 0;
+    for (const Update* u : updates) weights += u->weight;
+    for (const Update* u : updates) {
+      const double factor = group.share / shares * (u->weight / weights);
+      for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += factor * double(u->values[k]);
+    }
+  }
+  return without;
+}
 
 }  // namespace longhaul::sync::grouping

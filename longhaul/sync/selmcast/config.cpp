@@ -44,8 +44,7 @@ Status check_runs(const Place& place) {
 
 Status check(const Config& config, const Place& place) {
   constexpr std::uint32_t kMostOptimal = 30;
-  std::uint32_t workers = 0;
-  for (const Member& member : *place.members) workers += member.is(Role::worker) ? 1 : 0;
+  const std::size_t workers = place.members.with(Role::worker).size();
   const bool is_ssp = config.mode == "ssp";
   if (config.receivers == "optimal" && is_ssp)
     return invalid(

@@ -12,6 +12,7 @@
 // plan is made, the manager lets it in from the round after that on (sync/selmcast.h), and waits
 // for its standing as for those of all others.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -35,20 +36,52 @@ struct PlanConfig {
 
 inline Rank manager_of(const Turn& turn) { return senior_worker(turn.place(), turn.view()); }
 // Different workers of the job, ascending?
-bool are_workers(const std::vector<Rank>&, const Place&);
+inline bool are_workers(const std::vector<Rank>& ranks, const Place& place) {
+  return std::ranges::adjacent_find(ranks, std::ranges::greater_equal{}) == ranks.end() &&
+         std::ranges::all_of(ranks, [&](Rank rank) {
+           return rank < place.size() && place.member(rank).is(Role::worker);
+         });
+}
+
 // The least that each of n workers sends to.
-std::uint32_t at_least(const PlanConfig&, std::uint32_t n);
+inline std::uint32_t at_least(const PlanConfig& config, std::uint32_t n) {
+  return std::uint32_t(std::max(1.0, std::round(config.share * n)));
+}
+
 // Rounds since a receiver had something of a sender that is in `round`; `served` as in Standing.
 inline Round age_of(Round served, Round round) { return round + 1 - std::min(served, round + 1); }
 inline bool is_overdue(const PlanConfig& config, Round age) {
   return config.overdue_after > 0 && age > config.overdue_after;
 }
 // Of these ranks alone, in this order.
-flow::MulticastNetwork network_of(const PlanConfig&, const std::vector<Rank>&);
+inline flow::MulticastNetwork network_of(const PlanConfig& config, const std::vector<Rank>& ranks) {
+  const flow::MulticastNetwork& all = config.network;
+  flow::MulticastNetwork network{.by_network = all.by_network};
+  for (const Rank i : ranks) {
+    network.up.push_back(all.up.empty() ? 1 : all.up[i]);
+    network.down.push_back(all.down.empty() ? 1 : all.down[i]);
+    if (all.pairs.empty()) continue;
+    for (const Rank j : ranks) network.pairs.push_back(all.pairs[i * all.size() + j]);
+  }
+  return network;
+}
 
 // As PlanConfig::receivers says.
-flow::MulticastPlan choose_receivers(const PlanConfig&, const flow::MulticastNetwork&,
-                                     const flow::MulticastRound&, Random&);
+inline flow::MulticastPlan choose_receivers(const PlanConfig& config,
+                                            const flow::MulticastNetwork& network,
+                                            const flow::MulticastRound& round, Random& random) {
+  switch (config.receivers) {
+    case PlanConfig::Receivers::selected:
+      return flow::plan_multicast(network, round);
+    case PlanConfig::Receivers::random:
+      return flow::plan_random_multicast(network, round, random);
+    case PlanConfig::Receivers::all:
+      return flow::plan_broadcast(network, round);
+    case PlanConfig::Receivers::optimal:
+      return flow::plan_optimal_multicast(network, round).plan;
+  }
+  return {};
+}
 
 class Planning final : public Machine {
  public:
@@ -108,35 +141,201 @@ class Planning final : public Machine {
   explicit Planning(PlanConfig config) : config_(std::move(config)) {}
 
   // This node is at the beginning of `round`; `samples` as Standing.
-  void begin(Round round, Turn&);
+  void begin(Round round, Turn& turn) {
+    own_.round = round;
+    own_.stage = Stage::computing;
+    own_.served.resize(turn.place().size());
+    left_out_.clear();
+    if (plan_ && plan_->round < round) plan_.reset();
+  }
+
   // Its steps are done: asks for the plan.
-  void ready(std::uint64_t samples, Turn&);
+  void ready(std::uint64_t samples, Turn& turn) {
+    own_.stage = Stage::ready;
+    own_.samples = samples;
+    send_standing(turn);
+  }
+
   // What this node has measured by now; sent when it is ready next.
   void measured(MeasuredRates rates) { own_.rates = std::move(rates); }
   // The plan of this round, once.
-  std::optional<Plan> take_plan();
-  void served(const std::vector<Rank>& receivers);  // in this round
+  std::optional<Plan> take_plan() {
+    if (!plan_ || plan_->round != own_.round || own_.stage != Stage::ready) return std::nullopt;
+    own_.stage = Stage::exchanging;
+    return std::exchange(plan_, std::nullopt);
+  }
+
+  // in this round
+  void served(const std::vector<Rank>& receivers) {
+    for (const Rank rank : receivers) own_.served.at(rank) = own_.round + 1;
+  }
+
   // Of those that the plan expected: no model comes from them in this round.
   bool is_left_out(Rank rank) const { return left_out_.contains(rank); }
   // At the manager, once: those outside who begin in the round after the one just planned ...
   std::set<Rank> take_entering() { return std::exchange(entering_, {}); }
   // ... or, no further plan being made, all that are outside.
-  std::set<Rank> take_outside();
-  std::string waiting_for(const Place&) const;
+  std::set<Rank> take_outside() {
+    std::set<Rank> ranks;
+    for (const auto& [rank, standing] : standings_)
+      if (standing.stage == Stage::outside) ranks.insert(rank);
+    for (const Rank rank : ranks) standings_.erase(rank);
+    return ranks;
+  }
 
-  Status on_message(Rank from, const Message&, Turn&) override;
-  void on_view(const View& before, Turn&) override;
-  void state(Archive&) override;
+  std::string waiting_for(const Place& place) const {
+    std::string text = "the plan of round " + std::to_string(own_.round);
+    if (standings_.empty()) return text;
+    text += "; ready:";
+    for (const auto& [rank, standing] : standings_)
+      if (standing.stage == Stage::ready) text += " " + place.member(rank).site;
+    return text;
+  }
+
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    return dispatch(Messages{}, message, [&](const auto& m) { return take(from, m, turn); });
+  }
+
+  void on_view(const View&, Turn& turn) override {
+    standings_.clear();
+    entering_.clear();
+    is_resolved_ = false;
+    if (own_.served.empty() && turn.place().comes_back()) {
+      own_.stage = Stage::outside;
+      Standing standing = own_;
+      standing.served.resize(turn.place().size());
+      standing.epoch = turn.view().epoch;
+      turn.send(manager_of(turn), standing, {}, kControl);
+    }
+    if (own_.served.empty()) return;  // it has not begun
+    own_.served.resize(turn.place().size());
+    // A plan that has come counts as one that this node has.
+    Standing standing = own_;
+    if (plan_ && plan_->round == own_.round) standing.stage = Stage::exchanging;
+    standing.epoch = turn.view().epoch;
+    turn.send(manager_of(turn), standing, {}, kControl);
+  }
+
+  void state(Archive& ar) override {
+    ar(own_, plan_, left_out_, standings_, is_resolved_, entering_);
+  }
 
  private:
-  Status take(Rank from, const Standing&, Turn&);
-  Status take(Rank from, const Plan&, Turn&);
-  Status take(Rank from, const LeftOut&, Turn&);
-  bool is_from_manager(Rank from, Epoch, const Turn&) const;
-  void send_standing(Turn&);
-  void resolve(Turn&);
-  void make_plans(Turn&);
-  flow::MulticastPlan choose(const std::vector<Rank>& workers, Turn&) const;
+  Status take(Rank from, const Standing& standing, Turn& turn) {
+    if (!turn.place().member(from).is(Role::worker) ||
+        standing.served.size() != turn.place().size() || standing.epoch > turn.view().epoch ||
+        standing.rates.pairs.size() > turn.place().size())
+      return malformed("a standing that is none of a worker of this job");
+    if (standing.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
+    standings_[from] = standing;
+    const std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+    if (standings_.size() < workers.size()) return Ok{};
+    if (!std::exchange(is_resolved_, true)) resolve(turn);
+    make_plans(turn);
+    return Ok{};
+  }
+
+  Status take(Rank from, const Plan& plan, Turn& turn) {
+    if (plan.epoch > turn.view().epoch || !are_workers(plan.receivers, turn.place()) ||
+        !are_workers(plan.expected, turn.place()) ||
+        std::ranges::count(plan.receivers, turn.self()) ||
+        std::ranges::count(plan.expected, turn.self()))
+      return malformed("a plan that is none of this job");
+    if (plan.epoch == turn.view().epoch && !is_from_manager(from, plan.epoch, turn))
+      return malformed("a plan that is not from the manager");
+    // One of the epoch before is followed if it is of this round: the new manager asks who has it.
+    if (own_.stage == Stage::ready && plan.round == own_.round && !plan_) plan_ = plan;
+    return Ok{};
+  }
+
+  Status take(Rank from, const LeftOut& left_out, Turn& turn) {
+    if (left_out.epoch > turn.view().epoch || !are_workers(left_out.ranks, turn.place()))
+      return malformed("ranks that are left out of no round of this job");
+    if (!is_from_manager(from, left_out.epoch, turn) || left_out.round != own_.round) return Ok{};
+    if (!std::ranges::count(left_out.ranks, turn.self())) {
+      left_out_.insert(left_out.ranks.begin(), left_out.ranks.end());
+    } else if (own_.stage != Stage::exchanging && !plan_) {
+      plan_ = Plan{.epoch = left_out.epoch, .round = left_out.round, .samples = own_.samples};
+    }
+    return Ok{};
+  }
+
+  bool is_from_manager(Rank from, Epoch epoch, const Turn& turn) const {
+    return epoch == turn.view().epoch && from == manager_of(turn);
+  }
+
+  void send_standing(Turn& turn) {
+    own_.epoch = turn.view().epoch;
+    own_.served.resize(turn.place().size());  // the job may have got nodes since
+    turn.send(manager_of(turn), own_, {}, kControl);
+  }
+
+  // Does any live worker have the plan of a round that others are still waiting for?
+  void resolve(Turn& turn) {
+    const auto known = [](const Standing& s) {  // the number of rounds whose plan it has had
+      return s.round + (s.stage == Stage::exchanging ? 1 : 0);
+    };
+    std::map<Rank, Standing> of = standings_;
+    Round planned = 0;
+    std::erase_if(of, [](const auto& one) { return one.second.stage == Stage::outside; });
+    for (const auto& [rank, standing] : of) planned = std::max(planned, known(standing));
+    LeftOut left_out{turn.view().epoch, planned - (planned > 0 ? 1 : 0), {}};
+    for (const auto& [rank, standing] : of)
+      if (known(standing) < planned) left_out.ranks.push_back(rank);
+    if (left_out.ranks.empty()) return;
+    for (const auto& [rank, standing] : of) turn.send(rank, left_out, {}, kControl);
+  }
+
+  // Once all are ready for the same round.
+  void make_plans(Turn& turn) {
+    const Round round = own_.round;
+    std::vector<Rank> workers;
+    std::set<Rank> outside;
+    Plan common{.epoch = turn.view().epoch, .round = round};
+    for (const auto& [rank, standing] : standings_) {
+      if (standing.stage == Stage::outside) {
+        outside.insert(rank);
+        continue;
+      }
+      if (standing.round != round || standing.stage != Stage::ready) return;
+      workers.push_back(rank);
+      common.samples += standing.samples;
+    }
+    const flow::MulticastPlan chosen = choose(workers, turn);
+    std::map<Rank, Plan> plans;
+    for (const Rank rank : workers) plans[rank] = common;
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      for (const std::uint32_t j : chosen.receivers[i]) {
+        plans[workers[i]].receivers.push_back(workers[j]);
+        plans[workers[j]].expected.push_back(workers[i]);
+      }
+    standings_.clear();
+    entering_ = std::move(outside);
+    for (const auto& [rank, plan] : plans) turn.send(rank, plan, {}, kControl);
+  }
+
+  flow::MulticastPlan choose(const std::vector<Rank>& workers, Turn& turn) const {
+    const auto n = std::uint32_t(workers.size());
+    flow::MulticastNetwork network = network_of(config_, workers);
+    if (config_.is_measured) {
+      std::vector<const MeasuredRates*> measured;
+      for (const Rank rank : workers) measured.push_back(&standings_.at(rank).rates);
+      network = network_of(measured, workers);
+      network.by_network = config_.network.by_network;
+    }
+    flow::MulticastRound round;
+    round.at_least.assign(n, selmcast::at_least(config_, n));
+    round.volumes.assign(n, 1);
+    for (std::uint32_t i = 0; i < n; ++i)
+      for (std::uint32_t j = 0; j < n; ++j) {
+        const Standing& sender = standings_.at(workers[i]);
+        const Round age = age_of(sender.served[workers[j]], sender.round);
+        round.ages.push_back(double(age));
+        if (i != j && is_overdue(config_, age)) round.overdue.emplace_back(i, j);
+      }
+    Random random = turn.random(Purpose::members, own_.round, 0);
+    return choose_receivers(config_, network, round, random);
+  }
 
   const PlanConfig config_;
   Standing own_;

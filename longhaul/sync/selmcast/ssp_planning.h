@@ -8,6 +8,8 @@
 //
 // A Progress says all that a manager needs of its sender. After a loss all send theirs again, and
 // a new manager goes on from them; plans and cancellations of the epoch before are void.
+#include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -98,29 +100,94 @@ class SspPlanning final : public Machine {
   explicit SspPlanning(SspConfig config) : config_(std::move(config)) {}
 
   // This node is at the beginning of `round`.
-  void begin(Round round, Turn&);
+  void begin(Round round, Turn& turn) {
+    own_.round = round;
+    own_.stage = Stage::computing;
+    own_.left.clear();
+    own_.served.resize(turn.place().size());
+    receivers_.reset();
+    withdrawn_.clear();
+    got_.clear();
+    send_progress(turn);
+  }
+
   bool may_compute() const { return own_.round <= slowest_ + config_.staleness; }
   // Its steps are done: asks for receivers.
-  void ready(Turn&);
+  void ready(Turn& turn) {
+    own_.stage = Stage::ready;
+    send_progress(turn);
+  }
+
   // What this node has measured by now; sent with its next progress.
   void measured(MeasuredRates rates) { own_.rates = std::move(rates); }
   // The receivers of this round, once.
-  std::optional<std::vector<Rank>> take_receivers();
+  std::optional<std::vector<Rank>> take_receivers() {
+    if (!receivers_ || own_.stage != Stage::ready) return std::nullopt;
+    own_.stage = Stage::sending;
+    return std::exchange(receivers_, std::nullopt);
+  }
+
   // Those that do not get the model of this round after all, each once.
-  std::vector<Rank> take_withdrawn();
+  std::vector<Rank> take_withdrawn() {
+    if (own_.stage != Stage::sending) return {};  // of receivers that are not taken yet
+    return std::exchange(withdrawn_, {});
+  }
+
   // Tells a sender that this node has all of its model of that round.
-  void received(Rank sender, Round, Turn&);
+  void received(Rank sender, Round round, Turn& turn) {
+    if (turn.view().has(sender)) turn.send(sender, Got{round}, {}, kControl);
+  }
+
   // Who has said that it has all of this node's model of this round, each once.
   std::set<Rank> take_got() { return std::exchange(got_, {}); }
   // While it sends: what the receivers do not have yet. One with nothing left has been served.
-  void sending(std::vector<Left> left, Turn&);
-  std::string waiting_for(const Place&) const;
+  void sending(std::vector<Left> left, Turn& turn) {
+    for (const Left& one : left)
+      if (one.values == 0) own_.served.at(one.to) = own_.round + 1;
+    own_.left = std::move(left);
+    send_progress(turn);
+  }
 
-  Status on_message(Rank from, const Message&, Turn&) override;
-  void on_view(const View& before, Turn&) override;
-  void state(Archive&) override;
+  std::string waiting_for(const Place& place) const {
+    if (own_.stage == Stage::computing)
+      return "the slowest worker, to reach round " +
+             std::to_string(own_.round - std::min<Round>(own_.round, config_.staleness));
+    std::string text = "the receivers of round " + std::to_string(own_.round);
+    if (workers_.empty()) return text;
+    text += "; known:";
+    for (const auto& [rank, worker] : workers_) text += " " + place.member(rank).site;
+    return text;
+  }
+
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    return dispatch(Messages{}, message, [&](const auto& m) { return take(from, m, turn); });
+  }
+
+  void on_view(const View&, Turn& turn) override {
+    workers_.clear();
+    told_.reset();
+    if (own_.served.empty()) return;  // it has not begun
+    // Receivers that have come of the old manager and are not taken: the new one does not know
+    // them.
+    receivers_.reset();
+    std::erase_if(own_.left, [&](const Left& one) { return !turn.view().has(one.to); });
+    send_progress(turn);
+  }
+
+  void state(Archive& ar) override {
+    ar(own_, receivers_, withdrawn_, got_, slowest_, workers_, told_);
+  }
 
  private:
+  static constexpr std::size_t kRoundsRemembered = 8;
+  static constexpr double kBytesOfAValue = 4;
+
+  static std::vector<Rank> ranks_of(const std::vector<Left>& left) {
+    std::vector<Rank> ranks;
+    for (const auto& one : left) ranks.push_back(one.to);
+    return ranks;
+  }
+
   // What the manager knows of a worker.
   struct Worker {
     Progress progress;
@@ -132,18 +199,193 @@ class SspPlanning final : public Machine {
   };
   using Workers = std::map<Rank, Worker>;
 
-  Status take(Rank from, const Progress&, Turn&);
-  Status take(Rank from, const Receivers&, Turn&);
-  Status take(Rank from, const Withdraw&, Turn&);
-  Status take(Rank from, const Slowest&, Turn&);
-  Status take(Rank from, const Got&, Turn&);
-  Status check(Rank from, const Progress&, const Turn&) const;
-  void send_progress(Turn&);
-  void note(Worker&, const Progress&, const Turn&) const;
-  void tell_slowest(Turn&);
-  void plan(Rank ready, Turn&);
-  flow::MulticastUpdate choose(const std::vector<Rank>& live, std::uint32_t ready, Turn&) const;
-  double blocked_s(const Worker&, const Turn&) const;
+  Status take(Rank from, const Progress& said, Turn& turn) {
+    LH_TRY(check(from, said, turn));
+    if (said.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
+    note(workers_[from], said, turn);
+    const std::vector<Rank> live = live_with(Role::worker, turn.place(), turn.view());
+    if (workers_.size() < live.size()) return Ok{};  // an epoch begins with the progress of all
+    tell_slowest(turn);
+    for (const Rank rank : live) {
+      const Worker& worker = workers_.at(rank);
+      if (worker.progress.stage == Stage::ready && worker.planned != worker.progress.round)
+        plan(rank, turn);
+    }
+    return Ok{};
+  }
+
+  Status take(Rank from, const Receivers& plan, Turn& turn) {
+    if (plan.epoch > turn.view().epoch || !are_workers(plan.ranks, turn.place()) ||
+        std::ranges::count(plan.ranks, turn.self()))
+      return malformed("receivers that are none of this job");
+    if (plan.epoch < turn.view().epoch) return Ok{};  // the manager of now plans anew
+    if (from != manager_of(turn)) return malformed("receivers that are not from the manager");
+    if (own_.stage == Stage::ready && plan.round == own_.round && !receivers_)
+      receivers_ = plan.ranks;
+    return Ok{};
+  }
+
+  Status take(Rank from, const Withdraw& gone, Turn& turn) {
+    if (gone.epoch > turn.view().epoch || !are_workers(gone.ranks, turn.place()))
+      return malformed("withdrawn receivers that are none of this job");
+    if (gone.epoch < turn.view().epoch || gone.round != own_.round) return Ok{};
+    if (from != manager_of(turn)) return malformed("a withdrawal that is not from the manager");
+    for (const Rank rank : gone.ranks)
+      if (!std::ranges::count(withdrawn_, rank)) withdrawn_.push_back(rank);
+    return Ok{};
+  }
+
+  Status take(Rank from, const Slowest& slowest, Turn& turn) {
+    if (slowest.epoch > turn.view().epoch)
+      return malformed("a round of an epoch that has not begun");
+    if (slowest.epoch < turn.view().epoch) return Ok{};
+    if (from != manager_of(turn)) return malformed("the slowest round, not from the manager");
+    slowest_ = std::max(slowest_, slowest.round);
+    return Ok{};
+  }
+
+  Status take(Rank from, const Got& got, Turn& turn) {
+    const bool was_sent =
+        own_.stage == Stage::sending ? got.round <= own_.round : got.round < own_.round;
+    if (!was_sent || !turn.place().member(from).is(Role::worker))
+      return malformed("a receipt of a model that was not sent");
+    if (got.round == own_.round) got_.insert(from);
+    return Ok{};
+  }
+
+  Status check(Rank from, const Progress& said, const Turn& turn) const {
+    const Place& place = turn.place();
+    std::vector<Rank> receivers = ranks_of(said.left);
+    const bool has_left = std::ranges::all_of(
+        said.left, [&](const Left& one) { return one.values <= place.layout->size(); });
+    if (!place.member(from).is(Role::worker) || said.served.size() != place.size() ||
+        said.epoch > turn.view().epoch || !has_left || said.rates.pairs.size() > place.size() ||
+        !are_workers(receivers, place) || std::ranges::count(receivers, from))
+      return malformed("a progress that is none of a worker of this job");
+    return Ok{};
+  }
+
+  void send_progress(Turn& turn) {
+    own_.epoch = turn.view().epoch;
+    turn.send(manager_of(turn), own_, {}, kControl);
+  }
+
+  void note(Worker& worker, const Progress& said, const Turn& turn) const {
+    const bool is_known = !worker.progress.served.empty();
+    if (!is_known || said.round > worker.progress.round) {
+      if (is_known) worker.rounds.push_back(turn.now() - worker.round_since);
+      if (worker.rounds.size() > kRoundsRemembered) worker.rounds.pop_front();
+      worker.round_since = turn.now();
+      worker.planned.reset();
+      worker.receivers.clear();
+      worker.withdrawn.clear();
+    }
+    worker.progress = said;
+  }
+
+  void tell_slowest(Turn& turn) {
+    Slowest slowest{turn.view().epoch, workers_.begin()->second.progress.round};
+    for (const auto& [rank, worker] : workers_)
+      slowest.round = std::min(slowest.round, worker.progress.round);
+    if (told_ && slowest.round <= *told_) return;
+    told_ = slowest.round;
+    for (const auto& [rank, worker] : workers_) turn.send(rank, slowest, {}, kControl);
+  }
+
+  void plan(Rank ready, Turn& turn) {
+    std::vector<Rank> live;
+    for (const auto& [rank, worker] : workers_) live.push_back(rank);
+    const auto place_of = std::uint32_t(std::ranges::find(live, ready) - live.begin());
+    const flow::MulticastUpdate update = choose(live, place_of, turn);
+    Worker& worker = workers_.at(ready);
+    Receivers plan{turn.view().epoch, worker.progress.round, {}};
+    for (const std::uint32_t j : update.receivers) plan.ranks.push_back(live[j]);
+    worker.planned = plan.round;
+    worker.receivers = {plan.ranks.begin(), plan.ranks.end()};
+    turn.send(ready, plan, {}, kControl);
+
+    std::map<Rank, Withdraw> withdrawn;
+    for (const auto& [i, j] : update.cancelled) {
+      Worker& sender = workers_.at(live[i]);
+      sender.withdrawn.insert(live[j]);
+      Withdraw& one = withdrawn[live[i]];
+      one.epoch = turn.view().epoch;
+      one.round = sender.progress.round;
+      one.ranks.push_back(live[j]);
+    }
+    for (const auto& [rank, one] : withdrawn) turn.send(rank, one, {}, kControl);
+  }
+
+  flow::MulticastUpdate choose(const std::vector<Rank>& live, std::uint32_t ready,
+                               Turn& turn) const {
+    const auto n = std::uint32_t(live.size());
+    const double volume = double(turn.place().layout->size()) * kBytesOfAValue;
+    const std::uint32_t share = at_least(config_.plan, n);
+    std::vector<flow::MulticastSender> senders(n);
+    std::vector<flow::WorkerPair> overdue;
+    std::vector<double> ages;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const Worker& worker = workers_.at(live[i]);
+      flow::MulticastSender& sender = senders[i];
+      sender = {.sending = worker.progress.stage == Stage::sending ||
+                           (worker.planned == worker.progress.round && i != ready),
+                .volume = volume,
+                .at_least = share,
+                .blocked_s = blocked_s(worker, turn),
+                .left = std::vector<double>(n, volume),
+                .chosen = std::vector<bool>(n, false)};
+      std::map<Rank, double> left;  // of its receivers
+      if (worker.progress.stage == Stage::sending)
+        for (const Left& one : worker.progress.left)
+          left[one.to] = double(one.values) * kBytesOfAValue;
+      else  // it does not have its receivers yet
+        for (const Rank rank : worker.receivers) left[rank] = volume;
+      for (std::uint32_t j = 0; j < n; ++j) {
+        const Round age = age_of(worker.progress.served[live[j]], worker.progress.round);
+        ages.push_back(double(age));
+        if (i != j && is_overdue(config_.plan, age)) overdue.emplace_back(i, j);
+        const auto found = left.find(live[j]);
+        if (found == left.end() || worker.withdrawn.contains(live[j])) continue;
+        sender.chosen[j] = true;
+        sender.left[j] = found->second;
+      }
+    }
+    flow::MulticastNetwork network = network_of(config_.plan, live);
+    if (config_.plan.is_measured) {
+      std::vector<const MeasuredRates*> measured;
+      for (const Rank rank : live) measured.push_back(&workers_.at(rank).progress.rates);
+      network = network_of(measured, live);
+      network.by_network = config_.plan.network.by_network;
+    }
+    if (config_.plan.receivers == PlanConfig::Receivers::selected)
+      return flow::replan_multicast(network, std::move(senders), ready, overdue, ages,
+                                    config_.keep_below);
+    // The baselines choose for one sender as for all, and cancel nothing.
+    flow::MulticastRound round{.volumes = std::vector<double>(n, 1),
+                               .at_least = std::vector<std::uint32_t>(n, share),
+                               .overdue = std::move(overdue)};
+    Random random =
+        turn.random(Purpose::members, workers_.at(live[ready]).progress.round, live[ready]);
+    const bool to_all = config_.plan.receivers == PlanConfig::Receivers::all;
+    const flow::MulticastPlan all = to_all ? flow::plan_broadcast(network, round)
+                                           : flow::plan_random_multicast(network, round, random);
+    return {.receivers = all.receivers[ready], .cancelled = {}};
+  }
+
+  // tau of a sender: for how long it would still be blocked if its multicast ended now, estimated
+  // from the rounds of the slowest worker.
+  double blocked_s(const Worker& worker, const Turn& turn) const {
+    const Worker* slowest = &worker;
+    for (const auto& [rank, other] : workers_)
+      if (other.progress.round < slowest->progress.round) slowest = &other;
+    if (worker.progress.round + 1 <= slowest->progress.round + config_.staleness ||
+        slowest->rounds.empty())
+      return 0;
+    double mean = 0;
+    for (const Time round : slowest->rounds)
+      mean += seconds(round) / double(slowest->rounds.size());
+    return std::max(0.0, mean - seconds(turn.now() - slowest->round_since));
+  }
 
   const SspConfig config_;
   Progress own_;

@@ -11,22 +11,19 @@
 // order of ranks, in double, rounded once:
 //   x <- (x + sum_{j in M} x_j) / (1 + |M|)
 // A round of the run is as many rounds of workers as there are workers (gossip/step_count.h).
+#include <functional>
+
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/gossip/final_mean.h"
 #include "longhaul/sync/gossip/step_count.h"
 #include "longhaul/sync/relay.h"
 #include "longhaul/sync/selmcast/config.h"
-#include "longhaul/sync/selmcast/explain.h"
 #include "longhaul/sync/selmcast/ssp_planning.h"
 
 namespace longhaul::sync::selmcast {
 
 class SspWorker final : public Strategy {
-  // Of one sender: what has come is read at once.
-  static constexpr std::uint32_t kUnreadModelsOfASender = 2;
-  static constexpr TimerId kProgressTimer{1};
-
  public:
   SspWorker(const Config& config, SyncParts parts, const Place& place)
       : config_(config),
@@ -43,9 +40,7 @@ class SspWorker final : public Strategy {
                       .limits = ChannelLimits::models(kUnreadModelsOfASender, *place.layout),
                       .service = service_of(config)},
         std::move(parts.transfer), parts.make_codec(false), nullptr,
-        [this](Rank from, const Header& header, const ContentShape& shape) {
-          return admit(from, header, shape);
-        });
+        std::bind_front(&SspWorker::admit, this));
     own(*channel_, {1, "channel"});
     own(count_, {2, "step count"});
     own(planning_, {3, "planning"});
@@ -69,8 +64,7 @@ class SspWorker final : public Strategy {
     samples_ = computed.samples;
     phase_ = Phase::planning;
     asked_ = turn.now();
-    Turn below = within(planning_, turn);
-    planning_.ready(below);
+    planning_.ready(within(planning_, turn));
   }
 
   void on_timer(TimerId, Turn& turn) override {
@@ -87,12 +81,7 @@ class SspWorker final : public Strategy {
     while (advance(turn)) {
     }
     if (count_.due() && phase_ < Phase::averaging && !turn.learner_is_busy()) {
-      const auto x = turn.params();
-      Turn below = within(count_, turn);
-      count_.report(turn.place().phantom
-                        ? nullptr
-                        : std::make_shared<const std::vector<float>>(x.begin(), x.end()),
-                    below);
+      count_.report(turn.place().phantom ? nullptr : copied(turn.params()), within(count_, turn));
     }
   }
 
@@ -102,29 +91,24 @@ class SspWorker final : public Strategy {
     if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
     if (phase_ == Phase::averaging) return final_.waiting_for();
     if (phase_ != Phase::sending) return "";
-    std::string text = "round " + std::to_string(done_) + ": ranks that do not have its model:";
-    for (const Rank rank : unserved_) text += " " + std::to_string(rank);
+    std::string text = "round " + std::to_string(done_) +
+                       ": ranks that do not have its model:" + listed(unserved_);
     const std::string below = channel_->waiting_for();
     return below.empty() ? text : text + "; " + below;
   }
-
-  Explanation explain() const override { return explain_plan(config_, plan_, place_); }
 
   void state(Archive& ar) override {
     ar.expect("selmcast ssp");
     ar(phase_, done_, has_begun_, samples_, newest_, handle_, receivers_, unserved_, asked_,
        sent_at_, round_at_, meter_);
-    std::map<Rank, std::vector<float>> models;
-    for (const auto& [rank, model] : received_)
-      models[rank] = model ? *model : std::vector<float>();  // a phantom
-    ar(models);
-    if (!ar.loading()) return;
-    received_.clear();
-    for (auto& [rank, model] : models)
-      received_[rank] = std::make_shared<const std::vector<float>>(std::move(model));
+    archive_snapshots(ar, received_);
   }
 
  private:
+  // Of one sender: what has come is read at once.
+  static constexpr std::uint32_t kUnreadModelsOfASender = 2;
+  static constexpr TimerId kProgressTimer{1};
+
   using Channel = VectorChannel<Header>;
   enum class Phase : std::uint8_t {
     not_started,
@@ -150,11 +134,10 @@ class SspWorker final : public Strategy {
   }
 
   void receive(Turn& turn) {
-    Turn below = within(*channel_, turn);
     while (channel_->lost()) {
     }  // of a lost peer, or withdrawn
     while (const auto sent = channel_->sent()) meter_.sent(sent->to, sent->bytes, sent->took);
-    while (auto one = channel_->poll(below)) {
+    while (auto one = channel_->poll(within(*channel_, turn))) {
       meter_.received(one->content.shape().bytes());
       if (phase_ >= Phase::averaging) continue;
       received_[one->from] = one->content.values();
@@ -174,8 +157,7 @@ class SspWorker final : public Strategy {
           phase_ = Phase::waiting;
           return true;
         }
-        Turn below = within(planning_, turn);
-        if (!std::exchange(has_begun_, true)) planning_.begin(done_, below);
+        if (!std::exchange(has_begun_, true)) planning_.begin(done_, within(planning_, turn));
         if (!planning_.may_compute()) return false;
         mix(turn);
         phase_ = Phase::computing;
@@ -243,12 +225,9 @@ class SspWorker final : public Strategy {
     std::erase_if(receivers, [&](Rank rank) { return !turn.view().has(rank); });
     receivers_ = unserved_ = {receivers.begin(), receivers.end()};
     if (receivers.empty()) return;
-    Turn below = within(*channel_, turn);
-    handle_ = channel_->send(
-        receivers, {done_},
-        VectorContent::values(std::make_shared<const std::vector<float>>(x.begin(), x.end()),
-                              {0, size_}),
-        {.coding = Coding::up, .group = 0, .report_sent = true}, below);
+    handle_ = channel_->send(receivers, {done_}, VectorContent::values(copied(x), {0, size_}),
+                             {.coding = Coding::up, .group = 0, .report_sent = true},
+                             within(*channel_, turn));
     say_progress(turn);
     withdraw(turn);
     turn.set_timer(*this, kProgressTimer, turn.now() + from_seconds(config_.progress_s));
@@ -256,9 +235,9 @@ class SspWorker final : public Strategy {
 
   // Who has been sent all of it already stays a receiver.
   void withdraw(Turn& turn) {
-    Turn below = within(*channel_, turn);
     for (const Rank rank : planning_.take_withdrawn()) {
-      if (!unserved_.contains(rank) || !channel_->cancel(handle_, rank, below)) continue;
+      if (!unserved_.contains(rank) || !channel_->cancel(handle_, rank, within(*channel_, turn)))
+        continue;
       unserved_.erase(rank);
       receivers_.erase(rank);
     }
@@ -270,8 +249,7 @@ class SspWorker final : public Strategy {
       const std::uint64_t values = channel_->unsent(handle_, rank);
       left.push_back({rank, unserved_.contains(rank) ? std::max<std::uint64_t>(values, 1) : 0});
     }
-    Turn below = within(planning_, turn);
-    planning_.sending(std::move(left), below);
+    planning_.sending(std::move(left), within(planning_, turn));
   }
 
   void end_round(Turn& turn) {
@@ -287,15 +265,13 @@ class SspWorker final : public Strategy {
     has_begun_ = false;
     receivers_.clear();
     ++done_;
-    Turn below = within(count_, turn);
-    count_.took(samples_, below);
+    count_.took(samples_, within(count_, turn));
   }
 
   // The run is over: what is still under way is of no use to anybody.
   void close(Turn& turn) {
     turn.cancel_timer(*this, kProgressTimer);
-    Turn below = within(*channel_, turn);
-    channel_->cancel(handle_, below);
+    channel_->cancel(handle_, within(*channel_, turn));
     mix(turn);
     phase_ = Phase::averaging;
     const Status begun = final_.begin(turn, within(final_.overlay(), turn));
@@ -304,9 +280,8 @@ class SspWorker final : public Strategy {
 
   void fail(const Error& error, Turn& turn) {
     phase_ = Phase::ended;
-    turn.fail({error.kind, "selmcast, round " + std::to_string(done_) + ", site " +
-                               turn.place().me().site + " (rank " + std::to_string(turn.self()) +
-                               "): " + error.what});
+    turn.fail(
+        {error.kind, who("selmcast, round " + std::to_string(done_), turn.place()) + error.what});
   }
 
   const Config config_;

@@ -9,6 +9,7 @@
 #include "longhaul/sync/server/end_rule.h"
 #include "longhaul/sync/server/server_header.h"
 #include "longhaul/sync/server/setup.h"
+#include "longhaul/sync/server/standby.h"
 
 namespace longhaul::sync::server {
 
@@ -19,31 +20,161 @@ class ParameterServer : public Machine {
         end_(setup.stop, setup.commits_a_round()),
         pending_pulls_(setup.workers.begin(), setup.workers.end()) {}
 
-  void on_view(const View& before, Turn&) final;
-  void on_scored(Round, const Evaluation&, Turn&) final;
-  void state(Archive&) override;
+  void on_view(const View& before, Turn& turn) final {
+    const View& view = turn.view();
+    std::set<Rank> back;
+    for (const auto& [rank, epoch] : view.returned)
+      if (epoch != before.since(rank) && turn.place().member(rank).is(Role::worker))
+        back.insert(rank);
+    for (Rank rank : before.live) {
+      if (view.has(rank) && !back.contains(rank)) continue;
+      newcomers_.erase(rank);
+      waiting_.erase(rank);
+      pending_pulls_.erase(rank);
+      given_.erase(rank);
+      drop(rank);
+    }
+    for (Rank rank : back) welcome(rank);
+    if (ended_) return;
+    if (live_with(Role::worker, turn.place(), turn.view()).empty()) {
+      ended_ = failed_ = true;
+      return turn.fail(
+          state_lost("all workers are lost: nobody is left to train; restart them and resume"));
+    }
+    if (store_.filled() && pending_pulls_.empty()) on_loss(turn);
+    settle(turn);
+  }
+
+  void on_scored(Round round, const Evaluation& evaluation, Turn& turn) final {
+    end_.scored(round, evaluation);
+    if (end_.over()) end(turn);
+  }
+
+  void state(Archive& ar) override {
+    ar.expect(std::string(setup_.name) + " server");
+    ar(store_, end_, ended_, failed_, pending_pulls_, given_, waiting_, newest_, out_);
+    ar(took_over_, newest_had_, have_last_, newcomers_);
+  }
 
   // --- from ServerStrategy ----------------------------------------------------------------------
   // Is it in order that this worker sends this, with a vector or without?
-  Status admit(Rank from, const ServerHeader&, bool carries) const;
-  void take(const Envelope&, Turn&);
-  std::optional<Envelope> outgoing();  // to be sent
+  Status admit(Rank from, const ServerHeader& header, bool carries) const {
+    using Kind = ServerHeader::Kind;
+    if (!setup_.place.member(from).is(Role::worker)) return malformed("an envelope of no worker");
+    if (carries != (header.kind != Kind::pull))
+      return malformed("a header with a vector that has none, or without the one it has");
+    LH_TRY(header.kind == Kind::ended ? ParameterServer::check_extension(from, header)
+                                      : check_extension(from, header));
+    const auto given = given_.find(from);
+    switch (header.kind) {
+      case Kind::start:
+        return Ok{};
+      case Kind::pull:
+        if (waiting_.contains(from)) return malformed("it asks for the model for the second time");
+        return Ok{};
+      case Kind::push:
+        if (given == given_.end() || header.version > given->second)
+          return malformed("an update from version " + std::to_string(header.version) +
+                           " of the model, which it was not given");
+        if (waiting_.contains(from)) return malformed("an update of one that waits for the model");
+        return Ok{};
+      case Kind::ended:
+        if (!took_over_ || !pending_pulls_.contains(from))
+          return malformed("the end of a run that goes on");
+        return Ok{};
+      case Kind::model:
+      case Kind::last:
+      case Kind::notice:
+      case Kind::serving:
+        break;
+    }
+    return malformed("a model for the server");
+  }
+
+  void take(const Envelope& envelope, Turn& turn) {
+    if (ended_) return;  // what was on its way
+    using Kind = ServerHeader::Kind;
+    if (envelope.header.kind == Kind::start) {
+      if (!store_.filled()) store_.fill(*envelope.values);
+    } else if (envelope.header.kind == Kind::push) {
+      push(envelope, turn);
+    } else {
+      if (envelope.header.kind == Kind::pull) {
+        waiting_.insert(envelope.peer);
+        on_pull(envelope.peer, envelope.header);
+      }
+      if (pending_pulls_.erase(envelope.peer) > 0 && took_over_) heard_again(envelope, turn);
+    }
+    settle(turn);
+  }
+
+  // to be sent
+  std::optional<Envelope> outgoing() {
+    if (out_.empty()) return std::nullopt;
+    Envelope envelope = std::move(out_.front());
+    out_.pop_front();
+    return envelope;
+  }
+
   // Follows a server that is lost, with what it had at its last copy: all workers that live are to
   // ask anew, and begin together. Null: it had no model yet. An Error: the state is none of this
   // job.
-  Status take_over(const Snapshot& model, std::uint64_t version, const Bytes& rest, Turn&);
+  Status take_over(const Snapshot& model, std::uint64_t version, const Bytes& rest, Turn& turn) {
+    if (model) {
+      Archive ar(*rest);
+      state(ar);
+      LH_TRY(ar.finish());
+      store_.restore(*model, version);
+    }
+    turn.record("rolled_back", version, 0);
+    end_.forget_reports();
+    ended_ = failed_ = false;
+    took_over_ = true;
+    newest_had_ = 0;
+    have_last_.clear();
+    given_.clear();
+    waiting_.clear();
+    out_.clear();
+    const std::vector<Rank> live = live_with(Role::worker, turn.place(), turn.view());
+    pending_pulls_ = {live.begin(), live.end()};
+    for (Rank rank : setup_.workers)
+      if (!turn.view().has(rank)) drop(rank);
+    for (const auto& [rank, epoch] : turn.view().returned)
+      if (rank != turn.self() && turn.place().member(rank).is(Role::worker)) {
+        say_who_serves(rank);
+      }
+    newcomers_.clear();
+    if (model) on_takeover(turn);
+    return Ok{};
+  }
+
   // For such a copy: the model as it stands, with its version, and everything else. Nothing to copy
   // before all have begun, and after the end.
-  bool has_copy() const;
+  bool has_copy() const { return store_.filled() && pending_pulls_.empty() && !ended_; }
+
   // Not one that has returned and has not asked for the model yet: no copy goes to it.
   bool has_begun(Rank rank) const { return !newcomers_.contains(rank); }
   Snapshot model() const { return store_.snapshot(); }
   std::uint64_t version() const { return store_.version(); }
-  Bytes rest();
+  Bytes rest() {
+    ParameterStore model = std::exchange(store_, {});
+    Archive ar;
+    state(ar);
+    store_ = std::move(model);
+    return std::make_shared<const Buffer>(ar.take());
+  }
+
   bool ended() const { return ended_ && !failed_; }
   bool failed() const { return failed_; }
   Round rounds() const { return end_.rounds(store_.version()); }
-  std::string waiting_for() const;
+  std::string waiting_for() const {
+    if (ended_) return "";
+    if (!store_.filled()) return "the model to start from, of the lowest worker";
+    std::string text = "updates of ranks" + listed(pending_pulls_);
+    for (const auto& [rank, version] : given_)
+      if (!waiting_.contains(rank)) text += " " + std::to_string(rank);
+    return text;
+  }
 
  protected:
   // --- what a strategy is made of ---------------------------------------------------------------
@@ -63,7 +194,11 @@ class ParameterServer : public Machine {
   // It is lost, or the run is over: nothing has to be kept for it.
   virtual void drop(Rank) {}
   // Is what only this strategy's workers say in order? Asked beside the rules of all.
-  virtual Status check_extension(Rank, const ServerHeader&) const;
+  virtual Status check_extension(Rank, const ServerHeader& header) const {
+    if (!header.extension.empty()) return malformed("what only another strategy's workers say");
+    return Ok{};
+  }
+
   // A worker asks for the model.
   virtual void on_pull(Rank, const ServerHeader&) {}
   // It has returned, and begins with the model as it stands; drop() was before.
@@ -79,28 +214,144 @@ class ParameterServer : public Machine {
   const ParameterStore& store() const { return store_; }
   const Setup& setup() const { return setup_; }
   // store() was changed: it has one version more. Of a strategy that keeps pushes.
-  void committed(Turn&);
+  void committed(Turn& turn) {
+    if (!all_finite(store_.values())) {
+      ended_ = failed_ = true;
+      return turn.fail(not_finite(who(setup_.name, turn.place()) + "the update of rank " +
+                                  std::to_string(newest_) + " makes the model infinite" +
+                                  "; lower [optimizer] rate"));
+    }
+    store_.committed();
+    end_.committed(store_, turn);
+  }
+
   // An update of this worker that was kept, its oldest, is in the change before committed().
-  void used_samples(Rank, Turn&);
+  void used_samples(Rank rank, Turn& turn) {
+    turn.record("push_used", store_.version() + 1, double(rank));
+  }
+
   // Models to those who may have them, or the end: after a timer.
-  void settle(Turn&);
+  void settle(Turn& turn) {
+    if (ended_) return;
+    const bool all_heard = !took_over_ || pending_pulls_.empty();
+    if (all_heard && (end_.over() || !have_last_.empty())) return end(turn);
+    if (!end_.over()) release(turn);
+  }
+
   // Sends a worker that is at an update a notice; false: it is at none.
-  bool notify(Rank, Extension);
+  bool notify(Rank rank, Extension extension) {
+    const auto given = given_.find(rank);
+    if (ended_ || given == given_.end() || waiting_.contains(rank)) return false;
+    out_.push_back({rank,
+                    {.kind = ServerHeader::Kind::notice,
+                     .version = given->second,
+                     .extension = std::move(extension)},
+                    nullptr});
+    return true;
+  }
+
   bool over() const { return ended_ || end_.over(); }  // commits nothing any more
   // Of the flat vector; none in a phantom job.
-  Range parameters() const;
+  Range parameters() const {
+    return setup_.place.phantom ? Range{} : setup_.place.layout->parameters();
+  }
+
   // x <- (1 - share) x + share w, for a part of the vector; in double, rounded once.
-  static void mix(std::span<float> x, std::span<const float> w, double share);
+  static void mix(std::span<float> x, std::span<const float> w, double share) {
+    LH_CHECK(x.size() == w.size());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = float((1 - share) * double(x[i]) + share * double(w[i]));
+  }
+
   // The running statistics of a push, of which each live worker's newest count alike in the long
   // run.
-  void mix_buffers(std::span<const float> values, Turn&);
+  void mix_buffers(std::span<const float> values, Turn& turn) {
+    const std::size_t from = parameters().length;
+    const auto workers = live_with(Role::worker, turn.place(), turn.view()).size();
+    mix(store_.change().subspan(from), values.subspan(from), 1 / double(workers));
+  }
 
  private:
-  void push(const Envelope&, Turn&);
-  void heard_again(const Envelope&, Turn&);
-  void release(Turn&);
-  void end(Turn&);
-  void welcome(Rank);
+  void push(const Envelope& envelope, Turn& turn) {
+    LH_CHECK(store_.filled() && envelope.header.version <= store_.version());
+    const auto staleness = double(store_.version() - envelope.header.version);
+    end_.used(envelope.header.samples);
+    newest_ = envelope.peer;
+    if (envelope.header.asks) waiting_.insert(envelope.peer);
+    const Round round = rounds();
+    turn.record("push_came", envelope.header.samples, double(envelope.peer));
+    const Taken taken = commit(envelope.peer, envelope.header, *envelope.values, turn);
+    turn.record(taken == Taken::discarded ? "discarded" : "staleness", round, staleness);
+    if (taken == Taken::committed) used_samples(envelope.peer, turn);
+    if (taken == Taken::discarded) turn.record("push_discarded", round, double(envelope.peer));
+    if (taken == Taken::committed) committed(turn);
+  }
+
+  // Of a worker, after a takeover. Whoever has the model that the run ended with decides: it ends
+  // for
+  // all with that one.
+  void heard_again(const Envelope& envelope, Turn& turn) {
+    newest_had_ = std::max(newest_had_, envelope.header.version);
+    if (envelope.header.kind == ServerHeader::Kind::ended) {
+      have_last_.insert(envelope.peer);
+      store_.restore(*envelope.values, envelope.header.version);
+    }
+    if (!pending_pulls_.empty()) return;
+    const std::uint64_t here = store_.version();
+    turn.record("updates_lost", rounds(), newest_had_ > here ? double(newest_had_ - here) : 0);
+    if (have_last_.empty()) on_loss(turn);
+  }
+
+  void release(Turn& turn) {
+    if (!store_.filled() || !pending_pulls_.empty()) return;
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      const Rank rank = *it;
+      if (!may_read(rank)) {
+        ++it;
+        continue;
+      }
+      it = waiting_.erase(it);
+      // All begin with the same model, which each has.
+      const bool has_it = !given_.contains(rank) && newcomers_.erase(rank) == 0 && !took_over_;
+      given_[rank] = store_.version();
+      on_model_sent(rank, turn);
+      out_.push_back({rank,
+                      {.kind = ServerHeader::Kind::model,
+                       .version = store_.version(),
+                       .extension = model_extension(rank)},
+                      has_it ? nullptr : store_.snapshot()});
+    }
+  }
+
+  void end(Turn& turn) {
+    if (ended_) return;
+    ended_ = true;
+    waiting_.clear();
+    for (Rank rank : live_with(Role::worker, turn.place(), turn.view())) {
+      drop(rank);
+      if (!have_last_.contains(rank)) send_last(rank);
+    }
+  }
+
+  void say_who_serves(Rank rank) {
+    const ServerHeader header{
+        .kind = ServerHeader::Kind::serving, .asks = !store_.filled(), .version = store_.version()};
+    out_.push_back({rank, header, nullptr});
+  }
+
+  void send_last(Rank rank) {
+    const ServerHeader header{.kind = ServerHeader::Kind::last, .version = store_.version()};
+    out_.push_back({rank, header, store_.snapshot()});
+  }
+
+  // After the end it is given the model that the run ended with.
+  void welcome(Rank rank) {
+    say_who_serves(rank);
+    newcomers_.insert(rank);
+    if (!ended_) return on_return(rank);
+    if (failed_) return;
+    send_last(rank);
+  }
 
   const Setup setup_;
   ParameterStore store_;

@@ -37,7 +37,7 @@ struct ServerHeader {
   bool asks = false;          // push, serving
   std::uint64_t version = 0;  // to a worker: of the model; to the server: of the one it had
   std::uint64_t samples = 0;  // push: that the update is of
-  Extension extension;
+  Extension extension = {};
 
   bool is_for_server() const { return kind < Kind::model || kind == Kind::ended; }
   template <class Self, class Visit>

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "longhaul/core/stop_rule.h"
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/server/server_header.h"
 
 namespace longhaul::sync::server {
@@ -22,12 +23,26 @@ struct Setup {
 };
 
 // The node that serves: `named` by [roles] server, else the lowest with the role, else the lowest.
-Rank server_of(std::optional<Rank> named, const Place&);
+inline Rank server_of(std::optional<Rank> named, const Place& place) {
+  if (named) return *named;
+  for (Rank rank = 0; rank < place.size(); ++rank)
+    if (place.member(rank).is(Role::server)) return rank;
+  for (Rank rank = 0; rank < place.size(); ++rank)
+    if (!place.member(rank).is(Role::witness)) return rank;
+  return 0;
+}
 
 // An Error if a node is neither a worker nor the server: it would have nothing to do.
-Status check_roles(std::string_view name, Rank server, const Place&);
-
-// "asp, site oslo (rank 3): " before what is wrong.
-std::string who(std::string_view name, const Place&);
+inline Status check_roles(std::string_view name, Rank server, const Place& place) {
+  for (Rank rank = 0; rank < place.size(); ++rank) {
+    const Member& member = place.member(rank);
+    if (rank == server || member.is(Role::worker) || member.is(Role::witness)) continue;
+    return invalid("[[site]] roles: site " + place.member(rank).site +
+                   " has no worker, and with [sync] kind = \"" + std::string(name) +
+                   "\" the server is at site " + place.member(server).site +
+                   ": name it in [roles] server, or give it the role \"worker\"");
+  }
+  return Ok{};
+}
 
 }  // namespace longhaul::sync::server

@@ -8,6 +8,8 @@
 // holds the newest that has come whole, also of a server before this one: who serves may be lost
 // before its own first copy is there. Who follows is a function of the view (followers_of), equal
 // at all.
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -20,7 +22,14 @@ namespace longhaul::sync::server {
 // Of the live workers but the server those that have been here longest, of several the lowest
 // first, at most `count`: they get the copies, and serve after it in that order. One that has
 // returned does so only after those that stayed, who may hold a copy already.
-std::vector<Rank> followers_of(Rank server, const Place&, const View&, std::size_t count);
+inline std::vector<Rank> followers_of(Rank server, const Place& place, const View& view,
+                                      std::size_t count) {
+  std::vector<Rank> others = live_with(Role::worker, place, view);
+  std::erase(others, server);
+  std::ranges::sort(others, {}, [&](Rank rank) { return std::pair(view.since(rank), rank); });
+  others.resize(std::min(count, others.size()));
+  return others;
+}
 
 struct StandbyHeader {
   static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
@@ -47,8 +56,19 @@ class Standby final : public Machine {
   };
 
   // `every` commits, > 0, to so many `followers`, > 0. `server`: who serves at the beginning.
-  Standby(const Place&, std::unique_ptr<Transfer>, std::uint32_t every, std::uint32_t followers,
-          Rank server);
+  Standby(const Place& place, std::unique_ptr<Transfer> transfer, std::uint32_t every,
+          std::uint32_t followers, Rank server)
+      : place_(place),
+        every_(every),
+        followers_(followers),
+        server_(server),
+        channel_(
+            place,
+            {.stream = "standby", .limits = room_for_copies(place), .service = {.priority = 0}},
+            std::move(transfer), nullptr, nullptr, std::bind_front(&Standby::admit, this)) {
+    LH_CHECK(every > 0 && followers > 0);
+    own(channel_);
+  }
 
   // At the server, after each turn: sends a copy to the followers to which one is due, if they
   // `may_get` it. `rest` is asked for only then.
@@ -60,17 +80,69 @@ class Standby final : public Machine {
     if (!to.empty()) send(to, version, model, rest(), turn);
   }
   // Whose copies are heeded from now on.
-  void follow(Rank server);
+  void follow(Rank server) {
+    server_ = server;
+    coming_.reset();
+    sent_.clear();
+  }
+
   // The newest whole copy, once.
   std::optional<Copy> take() { return std::exchange(whole_, std::nullopt); }
 
-  void on_progress(Turn&) override;
-  void state(Archive&) override;
+  void on_progress(Turn& turn) override {
+    while (channel_.lost()) {
+    }
+    std::erase_if(sent_, [&](const auto& one) { return !turn.view().has(one.first); });
+    while (auto one = channel_.poll(within(channel_, turn))) {
+      if (one->from != server_) continue;  // it serves no more
+      if (!one->header.last) {
+        coming_ = Copy{one->header.version, one->content.values(), {}};
+      } else if (coming_ && coming_->version == one->header.version) {
+        coming_->rest = one->content.bytes();
+        whole_ = std::exchange(coming_, std::nullopt);
+      }
+    }
+  }
+
+  void state(Archive& ar) override {
+    ar.expect("standby");
+    ar(server_, sent_, coming_, whole_);
+  }
 
  private:
-  Result<bool> admit(Rank from, const StandbyHeader&, const ContentShape&) const;
-  std::vector<Rank> due(std::uint64_t version, const Turn&) const;
-  void send(const std::vector<Rank>& to, std::uint64_t version, Snapshot model, Bytes rest, Turn&);
+  // Copies under way: one that is read at once, and what some strategies keep for each worker.
+  static ChannelLimits room_for_copies(const Place& place) {
+    return ChannelLimits::models(8 + 4 * place.size(), *place.layout);
+  }
+
+  Result<bool> admit(Rank from, const StandbyHeader& header, const ContentShape& shape) const {
+    if (from != server_) return malformed("a copy of the state of one that does not serve");
+    const bool is_model =
+        shape.kind == ContentKind::values && shape.range == Range{0, place_.layout->size()};
+    if (header.last ? shape.kind != ContentKind::bytes : !is_model)
+      return malformed("a part of a state that is none");
+    return true;
+  }
+
+  std::vector<Rank> due(std::uint64_t version, const Turn& turn) const {
+    std::vector<Rank> to = followers_of(place_.self, place_, turn.view(), followers_);
+    std::erase_if(to, [&](Rank rank) {
+      const auto sent = sent_.find(rank);
+      return sent != sent_.end() && (version < sent->second + every_ || channel_.queued(rank) > 0);
+    });
+    return to;
+  }
+
+  void send(const std::vector<Rank>& to, std::uint64_t version, Snapshot model, Bytes rest,
+            Turn& turn) {
+    Turn below = within(channel_, turn);
+    const SendOptions exactly{.coding = Coding::exact};
+    channel_.send(to, {version, false},
+                  VectorContent::values(std::move(model), {0, place_.layout->size()}), exactly,
+                  below);
+    channel_.send(to, {version, true}, VectorContent::bytes(std::move(rest)), exactly, below);
+    for (const Rank rank : to) sent_[rank] = version;
+  }
 
   const Place place_;
   const std::uint32_t every_, followers_;

@@ -23,44 +23,43 @@ struct Config {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "staleness",
-                .doc = "the most clocks that a worker may lead the slowest one by when it begins "
+    LONGHAUL_FIELD(staleness,
+                   .doc =
+                       "the most clocks that a worker may lead the slowest one by when it begins "
                        "the next; 0: all apply one sum in the order of ranks",
-                .max = 1000},
-          self.staleness);
-    visit(Field{.name = "rule",
-                .doc = "which fully connected layers go as factors: those for which factors are "
+                   .max = 1000);
+    LONGHAUL_FIELD(rule,
+                   .doc =
+                       "which fully connected layers go as factors: those for which factors are "
                        "fewer bytes than the matrix; less time, by rule_*; all; none",
-                .choices = {"bytes", "time", "always", "never"}},
-          self.rule);
+                   .choices = {"bytes", "time", "always", "never"});
     spread_fields(self, visit);
     visit(
         Field{.name = "sparse_v",
               .doc = "with an exact codec, factors v of which less than half is not 0 go as pairs "
                      "of index and value"},
         self.sparse_v);
-    visit(Field{.name = "wait_free",
-                .doc = "layers leave as the backward pass reaches them, those near the output "
+    LONGHAUL_FIELD(wait_free,
+                   .doc =
+                       "layers leave as the backward pass reaches them, those near the output "
                        "first, while those below are computed; for models whose layers follow one "
-                       "another"},
-          self.wait_free);
-    visit(Field{.name = "backward_shares",
-                .doc = "wait_free, simulate only: share of a step's time that the backward pass of "
+                       "another");
+    LONGHAUL_FIELD(backward_shares,
+                   .doc =
+                       "wait_free, simulate only: share of a step's time that the backward pass of "
                        "each part takes, from the input on; the rest is the forward pass. Empty: "
-                       "two thirds of the step, by parameters"},
-          self.backward_shares);
-    visit(Field{.name = "hash_every",
-                .doc = "staleness 0: workers compare hashes of their models after so many clocks, "
+                       "two thirds of the step, by parameters");
+    LONGHAUL_FIELD(hash_every,
+                   .doc =
+                       "staleness 0: workers compare hashes of their models after so many clocks, "
                        "and a difference ends the run; with spread = \"partial\" where that is "
                        "after a mean; 0: never",
-                .max = 1e12,
-                .unit = "clocks"},
-          self.hash_every);
-    visit(Field{.name = "on_divergence",
-                .doc = "where hashes differ; stop: the run ends; adopt: all take the model and the "
+                   .max = 1e12, .unit = "clocks");
+    LONGHAUL_FIELD(on_divergence,
+                   .doc =
+                       "where hashes differ; stop: the run ends; adopt: all take the model and the "
                        "optimiser of the lowest rank and go on, and no lost worker comes back",
-                .choices = {"stop", "adopt"}},
-          self.on_divergence);
+                   .choices = {"stop", "adopt"});
     rule_fields(self, visit);
   }
 
@@ -75,38 +74,23 @@ struct Config {
                      "in each clock to others, and a mean of all models every mean_every clocks",
               .choices = {"auto", "full", "tree", "site", "partial"}},
         self.spread);
-    visit(Field{.name = "partial_peers",
-                .doc = "spread = \"partial\": to how many others a worker sends its factors of a "
+    LONGHAUL_FIELD(partial_peers,
+                   .doc =
+                       "spread = \"partial\": to how many others a worker sends its factors of a "
                        "clock; 0: ceil(log2 of the workers)",
-                .max = 4096},
-          self.partial_peers);
-    visit(Field{.name = "mean_every",
-                .doc = "spread = \"partial\": clocks between exact means of all models",
-                .min = 1,
-                .max = 1e9,
-                .unit = "clocks"},
-          self.mean_every);
+                   .max = 4096);
+    LONGHAUL_FIELD(mean_every,
+                   .doc = "spread = \"partial\": clocks between exact means of all models",
+                   .min = 1, .max = 1e9, .unit = "clocks");
   }
   template <class Self, class Visit>
   static void rule_fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "rule_mbps",
-                .doc = "rule = \"time\": what a worker can send",
-                .max = 1e9,
-                .unit = "Mbit/s",
-                .positive = true},
-          self.rule_mbps);
-    visit(Field{.name = "rule_delay_ms",
-                .doc = "rule = \"time\": one way",
-                .min = 0,
-                .max = 1e6,
-                .unit = "ms"},
-          self.rule_delay_ms);
-    visit(Field{.name = "rule_gflops",
-                .doc = "rule = \"time\": speed at which factors are multiplied",
-                .max = 1e9,
-                .unit = "Gflop/s",
-                .positive = true},
-          self.rule_gflops);
+    LONGHAUL_FIELD(rule_mbps, .doc = "rule = \"time\": what a worker can send", .max = 1e9,
+                   .unit = "Mbit/s", .positive = true);
+    LONGHAUL_FIELD(rule_delay_ms, .doc = "rule = \"time\": one way", .min = 0, .max = 1e6,
+                   .unit = "ms");
+    LONGHAUL_FIELD(rule_gflops, .doc = "rule = \"time\": speed at which factors are multiplied",
+                   .max = 1e9, .unit = "Gflop/s", .positive = true);
   }
 };
 

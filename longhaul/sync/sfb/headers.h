@@ -23,17 +23,17 @@ struct FactorsHeader {
   std::uint64_t samples = 0;  // that the gradient is the mean over
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
-    visit(Field{.name = "origin"}, self.origin);
-    visit(Field{.name = "part"}, self.part);
-    visit(Field{.name = "rows"}, self.rows);
-    visit(Field{.name = "parties", .min = 1, .max = 4096}, self.parties);
-    visit(Field{.name = "repeat"}, self.repeat);
-    visit(Field{.name = "u_bytes", .max = 0x1p43}, self.u_bytes);
-    visit(Field{.name = "sparse"}, self.sparse);
-    visit(Field{.name = "pairs", .max = 0x1p40}, self.pairs);
-    visit(Field{.name = "samples", .min = 1, .max = 0x1p40}, self.samples);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(clock, .max = 0x1p50);
+    LONGHAUL_FIELD(origin);
+    LONGHAUL_FIELD(part);
+    LONGHAUL_FIELD(rows);
+    LONGHAUL_FIELD(parties, .min = 1, .max = 4096);
+    LONGHAUL_FIELD(repeat);
+    LONGHAUL_FIELD(u_bytes, .max = 0x1p43);
+    LONGHAUL_FIELD(sparse);
+    LONGHAUL_FIELD(pairs, .max = 0x1p40);
+    LONGHAUL_FIELD(samples, .min = 1, .max = 0x1p40);
   }
 };
 
@@ -44,9 +44,9 @@ struct HeldClocks {
   std::uint32_t count = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "origin"}, self.origin);
-    visit(Field{.name = "from", .max = 0x1p50}, self.from);
-    visit(Field{.name = "count"}, self.count);
+    LONGHAUL_FIELD(origin);
+    LONGHAUL_FIELD(from, .max = 0x1p50);
+    LONGHAUL_FIELD(count);
   }
 };
 
@@ -70,14 +70,14 @@ struct ControlHeader {
   std::vector<HeldClocks> held = {};
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 1}, self.kind);
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "clock", .max = 0x1p50}, self.clock);
-    visit(Field{.name = "hash"}, self.hash);
-    visit(Field{.name = "is_outside"}, self.is_outside);
-    visit(Field{.name = "entry", .max = 0x1p50}, self.entry);
-    visit(Field{.name = "done", .max = 4096}, self.done);
-    visit(Field{.name = "held", .max = kMostHeld}, self.held);
+    LONGHAUL_FIELD(kind, .max = 1);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(clock, .max = 0x1p50);
+    LONGHAUL_FIELD(hash);
+    LONGHAUL_FIELD(is_outside);
+    LONGHAUL_FIELD(entry, .max = 0x1p50);
+    LONGHAUL_FIELD(done, .max = 4096);
+    LONGHAUL_FIELD(held, .max = kMostHeld);
   }
 };
 
@@ -88,7 +88,7 @@ struct AdoptedHeader {
   Round comparison = 0;  // that found copies to differ
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "comparison", .max = 0x1p50}, self.comparison);
+    LONGHAUL_FIELD(comparison, .max = 0x1p50);
   }
 };
 

@@ -71,9 +71,7 @@ Spread spread_of(std::string_view name, const Place& place) {
   if (name == "tree") return Spread::tree;
   if (name == "site") return Spread::site;
   if (name == "partial") return Spread::partial;
-  std::vector<Rank> workers;
-  for (Rank rank = 0; rank < place.size(); ++rank)
-    if (place.member(rank).is(Role::worker)) workers.push_back(rank);
+  const RankList workers = place.members.with(Role::worker);
   const std::size_t sites = sites_of(workers, place).size();
   if (sites > 1 && sites < workers.size()) return Spread::site;
   return workers.size() > kMostInFull ? Spread::tree : Spread::full;

@@ -3,6 +3,7 @@
 // kept for those who may lack it if its origin is lost. It is told which clocks of an origin count:
 // all, until it is lost; of one that has come back those that count of its life before, and all
 // from the clock on that it entered with. Of origins that it knows nothing of none do. Ours.
+#include <algorithm>
 #include <map>
 
 #include "longhaul/core/vector_content.h"
@@ -31,31 +32,115 @@ class FactorStore {
   explicit FactorStore(std::uint32_t parts) : parts_(parts) {}
 
   // Has it not come before?
-  bool is_new(Rank origin, Round clock, std::uint32_t part) const;
+  bool is_new(Rank origin, Round clock, std::uint32_t part) const {
+    if (clock < done(origin)) return false;
+    const Pieces* pieces = find(origin, clock);
+    return !pieces || !pieces->contains(part);
+  }
+
   // It is new.
-  void add(FactorsHeader, VectorContent);
+  void add(FactorsHeader header, VectorContent content) {
+    LH_CHECK(header.part < parts_ && is_new(header.origin, header.clock, header.part));
+    Origin& origin = origins_[header.origin];
+    Pieces& pieces = origin.clocks[header.clock];
+    pieces.emplace(header.part, Piece{header, std::move(content)});
+    advance(origin);
+  }
+
   // Those of its clocks below that count are here in full, or were.
-  Round done(Rank origin) const;
+  Round done(Rank origin) const {
+    const auto at = origins_.find(origin);
+    return at == origins_.end() ? 0 : at->second.done;
+  }
+
   // Is it so of all of its clocks below?
-  bool is_complete(Rank origin, Round clocks) const;
-  bool is_here(Rank origin, Round clock) const;  // in full
+  bool is_complete(Rank rank, Round clocks) const {
+    const auto at = origins_.find(rank);
+    if (at == origins_.end()) return true;
+    return at->second.next_counted(at->second.done) >= clocks;
+  }
+
+  // in full
+  bool is_here(Rank origin, Round clock) const {
+    const Pieces* found = find(origin, clock);
+    return found && found->size() == parts_;
+  }
+
   // The parts of a clock that is here in full.
-  const Pieces& pieces(Rank origin, Round clock) const;
+  const Pieces& pieces(Rank origin, Round clock) const {
+    const Pieces* found = find(origin, clock);
+    LH_CHECK(found && found->size() == parts_);
+    return *found;
+  }
+
   // Of the clock, or null if it has been dropped, has not come, or does not count.
-  const Pieces* find(Rank origin, Round clock) const;
+  const Pieces* find(Rank origin, Round clock) const {
+    const auto of = origins_.find(origin);
+    if (of == origins_.end()) return nullptr;
+    const auto at = of->second.clocks.find(clock);
+    return at == of->second.clocks.end() ? nullptr : &at->second;
+  }
+
   // Which clocks are here in full, ascending.
-  std::vector<Span> held(Rank origin) const;
-  void drop_before(Round clock);
+  std::vector<Span> held(Rank rank) const {
+    std::vector<Span> spans;
+    const auto at = origins_.find(rank);
+    if (at == origins_.end()) return spans;
+    for (const auto& [clock, pieces] : at->second.clocks) {
+      if (pieces.size() < parts_) continue;
+      if (!spans.empty() && spans.back().end == clock)
+        ++spans.back().end;
+      else
+        spans.push_back({clock, clock + 1});
+    }
+    return spans;
+  }
+
+  void drop_before(Round clock) {
+    for (auto& [rank, origin] : origins_) {
+      auto& clocks = origin.clocks;
+      clocks.erase(clocks.begin(), clocks.lower_bound(std::min(clock, origin.done)));
+    }
+  }
+
   // What is not done of this origin, who is lost, will never be.
-  void drop_unfinished(Rank origin);
+  void drop_unfinished(Rank rank) {
+    const auto at = origins_.find(rank);
+    if (at == origins_.end()) return;
+    auto& clocks = at->second.clocks;
+    clocks.erase(clocks.lower_bound(at->second.done), clocks.end());
+  }
 
   // From now on these of its clocks count, ascending, and all from `entry` on (kNever: no others).
   // What is here of others, and not done, is dropped.
-  void set_counted(Rank origin, std::vector<Span>, Round entry);
-  bool counts(Rank origin, Round clock) const;
-  Round entry(Rank origin) const;
+  void set_counted(Rank rank, std::vector<Span> counted, Round entry) {
+    Origin& origin = origins_[rank];
+    origin.counted = std::move(counted);
+    origin.entry = entry;
+    std::erase_if(origin.clocks, [&](const auto& one) {
+      return one.first >= origin.done && !origin.counts(one.first);
+    });
+    advance(origin);
+  }
+
+  bool counts(Rank rank, Round clock) const {
+    const auto at = origins_.find(rank);
+    return at != origins_.end() && at->second.counts(clock);
+  }
+
+  Round entry(Rank rank) const {
+    const auto at = origins_.find(rank);
+    return at == origins_.end() ? kNever : at->second.entry;
+  }
+
   // What is before this clock is over, without having been here.
-  void begin_at(Rank origin, Round clock);
+  void begin_at(Rank rank, Round clock) {
+    Origin& origin = origins_[rank];
+    origin.clocks.erase(origin.clocks.begin(), origin.clocks.lower_bound(clock));
+    origin.done = clock;
+    advance(origin);
+  }
+
   // Nothing of this origin counts, or has come.
   void forget(Rank origin) { origins_.erase(origin); }
   // As in the beginning, of all origins.
@@ -68,11 +153,32 @@ class FactorStore {
     std::map<Round, Pieces> clocks;
     std::vector<Span> counted;
     Round entry = 0;
-    bool counts(Round clock) const;
-    Round next_counted(Round clock) const;  // this clock, or the next that counts
+    bool counts(Round clock) const {
+      return clock >= entry || std::ranges::any_of(counted, [&](const Span& span) {
+               return clock >= span.from && clock < span.end;
+             });
+    }
+
+    // this clock, or the next that counts
+    Round next_counted(Round clock) const {
+      Round next = entry == kNever ? kNever : std::max(clock, entry);
+      for (const Span& span : counted)
+        if (clock < span.end) next = std::min(next, std::max(clock, span.from));
+      return next;
+    }
+
     void state(Archive& ar) { ar(done, clocks, counted, entry); }
   };
-  void advance(Origin&) const;
+  void advance(Origin& origin) const {
+    while (true) {
+      const Round next = origin.next_counted(origin.done);
+      if (next == kNever) return;
+      origin.done = next;
+      const auto at = origin.clocks.find(next);
+      if (at == origin.clocks.end() || at->second.size() < parts_) return;
+      ++origin.done;
+    }
+  }
 
   const std::uint32_t parts_;
   std::map<Rank, Origin> origins_;

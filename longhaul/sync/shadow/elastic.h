@@ -31,21 +31,65 @@ class ElasticExchange {
   std::uint64_t seq() const { return seq_; }  // of the newest exchange, from 1
   std::span<const float> centre() const { return c_ ? *c_ : std::span<const float>(); }
 
-  void ask();
+  void ask() {
+    LH_CHECK(phase_ == Phase::idle);
+    ++seq_;
+    phase_ = Phase::asked;
+  }
+
   // False: nobody waits for it.
-  bool on_data(std::uint64_t seq, Snapshot c);
+  bool on_data(std::uint64_t seq, Snapshot c) {
+    if (phase_ != Phase::asked || seq != seq_) return false;
+    c_ = std::move(c);
+    phase_ = Phase::has_c;
+    return true;
+  }
+
   // alpha (w - c) of the parameters, and the buffers behind them as they stand.
   std::vector<float> difference(std::span<const float> w, std::size_t parameters,
-                                double alpha) const;
+                                double alpha) const {
+    LH_CHECK(phase_ == Phase::has_c && c_->size() == w.size() && parameters <= w.size());
+    std::vector<float> d(w.begin(), w.end());
+    for (std::size_t i = 0; i < parameters; ++i)
+      d[i] = float(alpha * (double(w[i]) - double((*c_)[i])));
+    return d;
+  }
+
   // d as the centre reads it.
-  void pushed(std::vector<float> d);
-  bool on_ack(std::uint64_t seq);
+  void pushed(std::vector<float> d) {
+    LH_CHECK(phase_ == Phase::has_c);
+    c_.reset();
+    d_ = std::move(d);
+    phase_ = Phase::pushed;
+  }
+
+  bool on_ack(std::uint64_t seq) {
+    if (phase_ != Phase::pushed || seq != seq_) return false;
+    phase_ = Phase::has_moved;
+    return true;
+  }
+
   // The push had no effect, or nobody knows: it has none here either. What the centre is known to
   // have taken stays.
-  void forget();
+  void forget() {
+    if (phase_ == Phase::has_moved) return;
+    c_.reset();
+    d_ = {};
+    phase_ = Phase::idle;
+  }
+
   // w <- w - d, of the parameters.
-  void follow(std::span<float> w, std::size_t parameters);
-  void state(Archive&);
+  void follow(std::span<float> w, std::size_t parameters) {
+    LH_CHECK(phase_ == Phase::has_moved && parameters <= d_.size() && parameters <= w.size());
+    for (std::size_t i = 0; i < parameters; ++i) w[i] = float(double(w[i]) - double(d_[i]));
+    d_ = {};
+    phase_ = Phase::idle;
+  }
+
+  void state(Archive& ar) {
+    ar(phase_, seq_, d_);
+    archive_snapshot(ar, c_);
+  }
 
  private:
   Phase phase_ = Phase::idle;
@@ -66,7 +110,19 @@ class Centre {
   // c <- c + d; buffers c_b <- (1 - share) c_b + share b.
   // `exchanger`: which of the trainer's; each counts its own exchanges.
   Taken push(Rank from, std::uint32_t exchanger, bool same_epoch, std::uint64_t seq,
-             std::span<const float> d, std::size_t parameters, double share);
+             std::span<const float> d, std::size_t parameters, double share) {
+    if (!same_epoch) return Taken::other_epoch;
+    std::uint64_t& last = last_[{from, exchanger}];
+    if (seq <= last) return Taken::seen_before;
+    last = seq;
+    const auto c = store_.change();
+    LH_CHECK(c.size() == d.size() && parameters <= c.size());
+    for (std::size_t i = 0; i < parameters; ++i) c[i] = float(double(c[i]) + double(d[i]));
+    for (std::size_t i = parameters; i < c.size(); ++i)
+      c[i] = float((1 - share) * double(c[i]) + share * double(d[i]));
+    return Taken::moved;
+  }
+
   void drop(Rank trainer) {
     std::erase_if(last_, [&](const auto& one) { return one.first.first == trainer; });
   }

@@ -8,7 +8,7 @@ namespace {
 using Floats = std::vector<float>;
 using Phase = ElasticExchange::Phase;
 
-Snapshot snapshot_of(Floats values) { return std::make_shared<const Floats>(std::move(values)); }
+Snapshot copied(Floats values) { return std::make_shared<const Floats>(std::move(values)); }
 
 // One exchange of a trainer; `learned` is added to w at each of the three boundaries between.
 void run(ElasticExchange& exchange, Centre& centre, Rank rank, Floats& w, double alpha,
@@ -79,7 +79,7 @@ TEST(Elastic, APushOfAnotherServerEpochHasNoEffectOnEitherSide) {
   Floats w{9};
   ElasticExchange exchange;
   exchange.ask();
-  exchange.on_data(1, snapshot_of({1}));
+  exchange.on_data(1, copied({1}));
   const Floats d = exchange.difference(w, 1, 0.5);
   exchange.pushed(d);
   EXPECT_EQ(centre.push(0, 0, false, 1, d, 1, 0.5), Centre::Taken::other_epoch);
@@ -91,11 +91,11 @@ TEST(Elastic, APushOfAnotherServerEpochHasNoEffectOnEitherSide) {
 
 TEST(Elastic, OnlyAnswersThatAreWaitedForCount) {
   ElasticExchange exchange;
-  EXPECT_FALSE(exchange.on_data(1, snapshot_of({1})));
+  EXPECT_FALSE(exchange.on_data(1, copied({1})));
   exchange.ask();
-  EXPECT_FALSE(exchange.on_data(2, snapshot_of({1})));
+  EXPECT_FALSE(exchange.on_data(2, copied({1})));
   EXPECT_FALSE(exchange.on_ack(1));
-  EXPECT_TRUE(exchange.on_data(1, snapshot_of({1})));
+  EXPECT_TRUE(exchange.on_data(1, copied({1})));
   exchange.pushed({2});
   EXPECT_FALSE(exchange.on_ack(2));
   EXPECT_TRUE(exchange.on_ack(1));

@@ -26,18 +26,12 @@
 #include <optional>
 #include <set>
 
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/shuffle/site_rates.h"
 
 namespace longhaul::sync::shuffle {
 
 class ScheduleSwitch final : public Machine {
-  // So many rounds are remembered that all have behind them: more than any schedule takes to make
-  // all models equal.
-  static constexpr Round kRemembered = 64;
-
-  // Of a start or a report.
-  static auto version(const auto& one) { return std::pair(one.epoch, one.plan); }
-
  public:
   static constexpr double kMostSlow = 4096;
   struct Start {
@@ -49,11 +43,11 @@ class ScheduleSwitch final : public Machine {
     friend bool operator==(const Start&, const Start&) = default;
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "first", .max = 0x1p50}, self.first);
-      visit(Field{.name = "workers"}, self.workers);
-      visit(Field{.name = "plan"}, self.plan);
-      visit(Field{.name = "slow", .max = kMostSlow}, self.slow);
+      LONGHAUL_FIELD(epoch);
+      LONGHAUL_FIELD(first, .max = 0x1p50);
+      LONGHAUL_FIELD(workers);
+      LONGHAUL_FIELD(plan);
+      LONGHAUL_FIELD(slow, .max = kMostSlow);
     }
   };
   struct RoundReport {
@@ -66,11 +60,11 @@ class ScheduleSwitch final : public Machine {
     SlowSites slow = {};        // what the plan says
     template <class Self, class Visit>
     static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "epoch"}, self.epoch);
-      visit(Field{.name = "round", .max = 0x1p50}, self.round);
-      visit(Field{.name = "starts", .max = 4096}, self.starts);
-      visit(Field{.name = "plan"}, self.plan);
-      visit(Field{.name = "slow", .max = kMostSlow}, self.slow);
+      LONGHAUL_FIELD(epoch);
+      LONGHAUL_FIELD(round, .max = 0x1p50);
+      LONGHAUL_FIELD(starts, .max = 4096);
+      LONGHAUL_FIELD(plan);
+      LONGHAUL_FIELD(slow, .max = kMostSlow);
     }
   };
   using Messages = MessageList<RoundReport>;
@@ -119,9 +113,7 @@ class ScheduleSwitch final : public Machine {
   // "": nothing
   std::string waiting_for() const {
     if (awaited_.empty()) return "";
-    std::string text = "the rounds that ranks";
-    for (const Rank rank : awaited_) text += " " + std::to_string(rank);
-    return text + " are in";
+    return "the rounds that ranks" + listed(awaited_) + " are in";
   }
 
   void on_start(Turn& turn) override {
@@ -161,6 +153,13 @@ class ScheduleSwitch final : public Machine {
   }
 
  private:
+  // So many rounds are remembered that all have behind them: more than any schedule takes to make
+  // all models equal.
+  static constexpr Round kRemembered = 64;
+
+  // Of a start or a report.
+  static auto version(const auto& one) { return std::pair(one.epoch, one.plan); }
+
   Status check(Rank from, const RoundReport& report, const Turn& turn) const {
     if (report.starts.empty())
       return report.plan == 0 && turn.view().since(from) > 0

@@ -34,8 +34,7 @@ class Walker final : public Machine {
     if (plans_.contains(round_) && switch_.plan() &&
         senior_worker(turn.place(), turn.view()) == turn.self()) {
       plans_.erase(round_);
-      Turn below = within(switch_, turn);
-      switch_.propose({{turn.self(), 1 + double(round_), 0}}, below);
+      switch_.propose({{turn.self(), 1 + double(round_), 0}}, within(switch_, turn));
     }
     while (round_ < kRounds && walk(turn)) {
     }

@@ -14,8 +14,8 @@ struct TravelHeader {
   Round travel = 0;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "travel", .max = 0x1p40}, self.travel);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(travel, .max = 0x1p40);
   }
 };
 
@@ -45,20 +45,20 @@ struct NoteHeader {
   std::vector<std::uint64_t> travels = {};  // that measured them, plus one; 0: none
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 3}, self.kind);
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "travel", .max = 0x1p40}, self.travel);
-    visit(Field{.name = "model_of"}, self.model_of);
-    visit(Field{.name = "correct", .max = 0x1p40}, self.correct);
-    visit(Field{.name = "samples", .max = 0x1p40}, self.samples);
-    visit(Field{.name = "is_finite"}, self.is_finite);
-    visit(Field{.name = "exchanges", .min = 0, .max = 0x1p40}, self.exchanges);
-    visit(Field{.name = "steps", .max = 0x1p40}, self.steps);
-    visit(Field{.name = "index", .max = kMostGrid - 1}, self.index);
-    visit(Field{.name = "from_step", .max = 0x1p50}, self.from_step);
-    visit(Field{.name = "next_at", .max = 0x1p50}, self.next_at);
-    visit(Field{.name = "objectives", .max = kMostGrid}, self.objectives);
-    visit(Field{.name = "travels", .max = kMostGrid}, self.travels);
+    LONGHAUL_FIELD(kind, .max = 3);
+    LONGHAUL_FIELD(epoch);
+    LONGHAUL_FIELD(travel, .max = 0x1p40);
+    LONGHAUL_FIELD(model_of);
+    LONGHAUL_FIELD(correct, .max = 0x1p40);
+    LONGHAUL_FIELD(samples, .max = 0x1p40);
+    LONGHAUL_FIELD(is_finite);
+    LONGHAUL_FIELD(exchanges, .min = 0, .max = 0x1p40);
+    LONGHAUL_FIELD(steps, .max = 0x1p40);
+    LONGHAUL_FIELD(index, .max = kMostGrid - 1);
+    LONGHAUL_FIELD(from_step, .max = 0x1p50);
+    LONGHAUL_FIELD(next_at, .max = 0x1p50);
+    LONGHAUL_FIELD(objectives, .max = kMostGrid);
+    LONGHAUL_FIELD(travels, .max = kMostGrid);
   }
 };
 

@@ -119,11 +119,8 @@ inline Status check(const LabConfig& config) {
 
 // In the words of the machines. `place` tells the workers and the seed.
 inline DelayLaw delay_law(const LabConfig& config, const Place& place) {
-  std::vector<Rank> workers;
-  for (Rank rank = 0; rank < place.size(); ++rank)
-    if (place.member(rank).is(Role::worker)) workers.push_back(rank);
   return DelayLaw({config.delays, config.max_delay, config.histogram}, config.self_delay,
-                  place.seed, std::move(workers));
+                  place.seed, place.members.with(Role::worker));
 }
 
 inline UpdateRule update_rule(const LabConfig& config) {

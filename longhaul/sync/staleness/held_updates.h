@@ -14,6 +14,7 @@
 #include "longhaul/base/archive.h"
 #include "longhaul/base/check.h"
 #include "longhaul/core/work.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync::staleness {
 
@@ -38,8 +39,7 @@ class HeldUpdates {
 
   // x, the parameters in this iteration, is what updates computed in it are compensated from.
   void begin(Round iteration, std::span<const float> x) {
-    if (compensation_ > 0)
-      past_[iteration] = std::make_shared<const std::vector<float>>(x.begin(), x.end());
+    if (compensation_ > 0) past_[iteration] = copied(x);
   }
 
   // due > iteration

@@ -75,12 +75,5 @@ Round first_below(double tolerance, Round most, Figure&& figure) {
     if (std::abs(figure(k)) < tolerance) return k + 1;
   return 0;
 }
-// From which iteration on it stays below; 0: it does not.
-template <class Figure>
-Round settled_below(double tolerance, Round most, Figure&& figure) {
-  Round from = most;
-  while (from > 0 && std::abs(figure(from - 1)) < tolerance) --from;
-  return from == most ? 0 : from + 1;
-}
 
 }  // namespace longhaul::sync::testing

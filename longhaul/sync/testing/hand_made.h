@@ -1,11 +1,14 @@
 #pragma once
 // The parts of a synchronous strategy as tests need them: an overlay whose outcomes come when the
-// test says so, and a strategy that brings its parameters and keeps what it is told.
+// test says so, a node with a strategy over it, and a strategy that brings its parameters and keeps
+// the means.
 #include <map>
 
 #include <gtest/gtest.h>
 
+#include "longhaul/outer/none.h"
 #include "longhaul/sync/synchronous.h"
+#include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync::testing {
 
@@ -46,11 +49,82 @@ class HandMadeOverlay final : public Overlay {
   mutable std::map<std::uint32_t, std::optional<Round>> next;  // for nodes that come back
 };
 
-// Brings its parameters, and keeps what it is told.
+// Of a strategy by its name.
+std::function<std::unique_ptr<Strategy>(SyncParts, const Place&)> maker(
+    std::string_view name, std::vector<Setting> settings);
+
+// A node whose strategy, made by `make`, works over a HandMadeOverlay.
+struct HandMadeNode : OneNode {
+  using Make = std::function<std::unique_ptr<Strategy>(SyncParts, const Place&)>;
+  HandMadeNode(std::uint64_t size, Quadratic::Config like, Members members, Rank self,
+               StopConfig stop_config, Make maker)
+      : OneNode(size, like, std::move(members)), stop(stop_config), make(std::move(maker)) {
+    place.self = self;
+    build();
+  }
+  // A new strategy, over the same overlay.
+  void build() {
+    auto made = std::make_unique<HandMadeOverlay>();
+    if (overlay) {
+      std::swap(made->begun, overlay->begun);
+      std::swap(made->outcomes, overlay->outcomes);
+      std::swap(made->next, overlay->next);
+    }
+    overlay = made.get();
+    strategy =
+        make({std::move(made), std::make_unique<outer::None>(outer::NoneConfig{}), stop}, place);
+  }
+  void save_and_load() {
+    Archive out;
+    strategy->archive(out);
+    const Buffer bytes = out.take();
+    build();
+    Archive in(bytes);
+    strategy->archive(in);
+    EXPECT_TRUE(in.finish());
+  }
+  void start() {
+    strategy->feed_all([](Machine& m, Turn& t) { m.on_start(t); }, turn);
+  }
+  void progress() { strategy->on_progress(turn); }
+  void see(View next) {
+    const View before = std::exchange(view, std::move(next));
+    strategy->feed_all([&](Machine& m, Turn& t) { m.on_view(before, t); }, turn);
+  }
+  void score(Round round, Evaluation evaluation = {}) {
+    strategy->feed_all([&](Machine& m, Turn& t) { m.on_scored(round, evaluation, t); }, turn);
+  }
+  bool hear(Rank from, const Message& message) {
+    return bool(strategy->feed_message(from, message, message.machine, turn));
+  }
+  std::vector<std::pair<Round, double>> recorded(std::string_view name) const {
+    std::vector<std::pair<Round, double>> figures;
+    for (const Record& record : done<Record>())
+      if (record.name == name) figures.emplace_back(record.round, record.value);
+    return figures;
+  }
+  double sum_of(std::string_view name) const {
+    double sum = 0;
+    for (const auto& [round, value] : recorded(name)) sum += value;
+    return sum;
+  }
+
+  const StopConfig stop;
+  const Make make;
+  HandMadeOverlay* overlay = nullptr;
+  std::unique_ptr<Strategy> strategy;
+};
+
+// Brings its parameters, and keeps the means that it is given.
 class Probe final : public Synchronous {
  public:
   Probe(SyncParts parts, bool stands_by)
       : Synchronous({.name = "probe", .summary = {}}, std::move(parts)), stands_by_(stands_by) {}
+  static HandMadeNode::Make maker(bool stands_by = false) {
+    return [stands_by](SyncParts parts, const Place&) {
+      return std::make_unique<Probe>(std::move(parts), stands_by);
+    };
+  }
   void begin_run(Turn&) override { ++runs; }
   void begin_round(Turn& turn) override {
     ++rounds;

@@ -1,12 +1,18 @@
 #pragma once
 // OneNode is what a machine of sync/ stands in, without a node or a host around it: a place, a view
 // and a quadratic learner. A test hands out turns and reads the actions that they collect.
+#include "longhaul/base/settings.h"
 #include "longhaul/core/testing/quadratic.h"
 #include "longhaul/core/turn.h"
 
 namespace longhaul::sync::testing {
 
 using longhaul::testing::Quadratic;
+
+inline Setting set_count(std::string key, std::int64_t value) { return {std::move(key), {value}}; }
+inline Setting set_name(std::string key, std::string value) {
+  return {std::move(key), {std::move(value)}};
+}
 
 struct OneNode {
   // The learner has `size` values, of which the last like.buffers are buffers.

@@ -1,9 +1,13 @@
 #include "longhaul/sync/testing/test_job.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
+#include "longhaul/outer/none.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/sync/registry.h"
 #include "longhaul/transfer/reliable.h"
@@ -92,10 +96,48 @@ class EveryoneMean final : public Overlay {
 
 std::unique_ptr<Overlay> everyone_to_everyone() { return std::make_unique<EveryoneMean>(); }
 
+const SyncEntry& strategy_named(std::string_view name) {
+  return **find_entry(registry(), Settings{}, name);
+}
+
+std::function<std::unique_ptr<Strategy>(SyncParts, const Place&)> maker(
+    std::string_view name, std::vector<Setting> settings) {
+  return [name, settings](SyncParts parts, const Place& place) {
+    auto made =
+        strategy_named(name).make({"sync", "test.toml", 0, settings}, std::move(parts), place);
+    LH_CHECK(made);
+    return *std::move(made);
+  };
+}
+
+SyncParts plain_parts(const Place& place) {
+  const auto none = [] { return std::make_unique<outer::None>(outer::NoneConfig{}); };
+  SyncParts parts{everyone_to_everyone(), none(), {}};
+  parts.make_outer = none;
+  parts.transfer = std::make_unique<transfer::Reliable>(place);
+  parts.make_transfer = [place] { return std::make_unique<transfer::Reliable>(place); };
+  parts.make_codec = [](bool) { return *codec::make_codec({.table = "codec"}, {}, false); };
+  parts.rate = 0.1;
+  return parts;
+}
+
+Status status_of(std::string_view name, std::vector<Setting> settings, Members members) {
+  OneNode node(2, {}, std::move(members));
+  const auto made = strategy_named(name).make({"sync", "test.toml", 0, std::move(settings)},
+                                              plain_parts(node.place), node.place);
+  return made ? Status(Ok{}) : made.error();
+}
+
 std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like) {
   std::vector<Quadratic::Config> all(n, like);
   for (std::uint32_t k = 0; k < n; ++k) all[k].target = float(k * k);
   return all;
+}
+
+void expect_near(std::span<const float> a, std::span<const float> b, double share) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i], b[i], share * (1 + std::abs(double(b[i])))) << i;
 }
 
 std::string changed_by_saving(const TestJob::Config& config) {

@@ -9,7 +9,7 @@
 
 #include "longhaul/core/node.h"
 #include "longhaul/core/registry.h"
-#include "longhaul/core/testing/quadratic.h"
+#include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync::testing {
 
@@ -87,8 +87,18 @@ class TestJob final : public Host {
   std::deque<Event> events_;
 };
 
+// What a strategy is made of here: no outer optimiser, numbers as they are.
+SyncParts plain_parts(const Place&);
+const SyncEntry& strategy_named(std::string_view name);
+// Can it be made of these settings, at the first of these nodes? Else the Error.
+Status status_of(std::string_view name, std::vector<Setting> settings,
+                 Members members = {{"oregon"}});
+
 // `n` learners like this one, each with a target of its own: k^2 of the k-th.
 std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like);
+
+// |a - b| <= share (1 + |b|) of each element.
+void expect_near(std::span<const float> a, std::span<const float> b, double share);
 
 // Runs the job as it is, and again with everything saved and loaded after every event (in the gate
 // after some 25 of them). "" if both end with equal bits and equal reports on all nodes, else the

@@ -22,8 +22,8 @@
 namespace longhaul::transfer::dgt {
 
 class Sender {
-  static constexpr std::size_t kDatagram =
-      1200;  // bytes, with headers: passes any path without fragments
+  // Bytes, with headers: passes any path without fragments.
+  static constexpr std::size_t kDatagram = 1200;
   static constexpr std::size_t kBlocksHeader = kFrameHeader + 32, kPerBlock = 8;
   static constexpr std::size_t kMostTogether = 4096;  // blocks in a message
 
@@ -130,8 +130,7 @@ class Sender {
         settle(record, receipt.counted, residuals_);
     for (Push& push : peer->second.pushes)  // the receiver wants no more of it
       if (push.end.stream == receipt.stream && push.end.push == receipt.push)
-        for (std::size_t channel = 1; channel < push.channels.size(); ++channel)
-          push.channels[channel].clear();
+        push.clear_best_effort();
     std::erase_if(peer->second.pushes, [](const Push& push) { return push.empty(); });
     return Ok{};
   }
@@ -171,6 +170,9 @@ class Sender {
     std::vector<std::deque<Waiting>> channels;
     std::uint64_t bytes = 0;
     Time since{0};
+    void clear_best_effort() {
+      for (std::size_t channel = 1; channel < channels.size(); ++channel) channels[channel].clear();
+    }
     bool empty() const {
       return ended && std::all_of(channels.begin(), channels.end(),
                                   [](const auto& channel) { return channel.empty(); });
@@ -241,9 +243,8 @@ class Sender {
     }
   }
 
-  // Of an attempt that came to nothing: its vector is given anew. Of rounds that are over nothing
-  // is
-  // undone, and whoever has not sent a receipt for long will not.
+  // An attempt that came to nothing: its vector is given again. Nothing of older rounds is undone,
+  // and whoever has not sent a receipt for long will not.
   void undo_repeated(const Outgoing& out) {
     const VectorId& vector = out.key.vector;
     std::erase_if(records_, [&](const PushRecord& record) {
@@ -269,8 +270,7 @@ class Sender {
     for (Push& push : peer.pushes)
       if (push.end.stream == id && push.end.push < below && push.ended) {
         drop(push, to, turn);
-        for (std::size_t channel = 1; channel < push.channels.size(); ++channel)
-          push.channels[channel].clear();
+        push.clear_best_effort();
       }
     std::erase_if(peer.pushes, [](const Push& push) { return push.empty(); });
   }
@@ -284,7 +284,7 @@ class Sender {
       turn.send(to, Expired{push.end.stream, push.end.push, std::move(blocks)}, {}, push.service);
   }
 
-  // Of its stream the first push that may still be handed on: all before it are out or cancelled.
+  // The first push of its stream that may still be handed on: all before it are out or cancelled.
   std::uint64_t oldest(const Peer& peer, const StreamId& id, std::uint64_t push) const {
     for (const Push& other : peer.pushes)
       if (other.end.stream == id && !other.ended) return std::min(other.end.push, push);
@@ -302,8 +302,7 @@ class Sender {
       sent.push_back({push.end.key, to, true, push.bytes, turn.now() - push.since});
       if (config_.mode != "sender_drop") continue;
       drop(push, to, turn);
-      for (std::size_t channel = 1; channel < push.channels.size(); ++channel)
-        push.channels[channel].clear();
+      push.clear_best_effort();
     }
     return true;
   }

@@ -1,4 +1,4 @@
-#include "longhaul/transfer/dgt/share.h"
+#include "longhaul/transfer/dgt/config.h"
 
 #include <cmath>
 #include <limits>
