@@ -48,10 +48,10 @@ Result<Sample> sample(const Job& job, Round rounds) {
 // Larger jobs take too long to explain, and have too many rows to read.
 constexpr std::size_t kMostExplained = 64;
 
-// What nodes send, by sender, part of its strategy and round.
+// What nodes send, by sender, part of its strategy and round of the slowest worker.
 class SentValues final : public sim::Watcher {
  public:
-  explicit SentValues(Round rounds) : rounds_(rounds) {}
+  SentValues(Round rounds, double wire_scale) : rounds_(rounds), wire_scale_(wire_scale) {}
 
   void watch(Simulation& simulation) {
     simulation_ = &simulation;
@@ -62,7 +62,7 @@ class SentValues final : public sim::Watcher {
     const auto* send = std::get_if<Send>(&action);
     if (!send || !send->message.is_bulk()) return;
     const Strategy& strategy = simulation_->world().node(from).strategy();
-    const Round round = std::min(strategy.rounds_done(), rounds_);
+    const Round round = rounds_of_all();
     Sent& sent = sent_[{from, strategy.name_of(send->message.machine.tail())}][round];
     sent.bytes += send->message.body.size();
     sent.to.insert(send->to);
@@ -73,31 +73,28 @@ class SentValues final : public sim::Watcher {
   std::vector<std::vector<std::string>> rows() const {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [source, by_round] : sent_) {
-      std::map<std::set<Rank>, std::pair<std::vector<std::string>, std::uint64_t>> alike;
-      std::vector<const std::set<Rank>*> order;
+      std::map<Sent, std::vector<std::string>> alike;
+      std::vector<Sent> order;
       for (const auto& [round, sent] : by_round) {
-        auto& [rounds, bytes] = alike[sent.to];
-        if (rounds.empty()) order.push_back(&sent.to);
+        std::vector<std::string>& rounds = alike[sent];
+        if (rounds.empty()) order.push_back(sent);
         rounds.push_back(round < rounds_ ? std::to_string(round + 1) : "end");
-        bytes += sent.bytes;
       }
-      for (const std::set<Rank>* to : order) {
-        const auto& [rounds, bytes] = alike.at(*to);
+      for (const Sent& sent : order)
         rows.push_back({node_name(node(source.first)), source.second,
-                        fmt::format("{}", fmt::join(rounds, " ")),
-                        fmt::format("{:.4g}", double(bytes) / 1e6 / double(rounds.size())),
-                        names(*to)});
-      }
+                        fmt::format("{}", fmt::join(alike.at(sent), " ")),
+                        fmt::format("{:.4g}", double(sent.bytes) * wire_scale_ / 1e6),
+                        names(sent.to)});
     }
     return rows;
   }
 
   // All in all, between sites.
-  std::vector<SentBytes> between_sites(double wire_scale) const {
+  std::vector<SentBytes> between_sites() const {
     std::vector<SentBytes> all;
     std::map<std::pair<std::string, std::string>, double> sites;
     for (const auto& [way, bytes] : pairs_)
-      sites[{node(way.first).site, node(way.second).site}] += double(bytes) * wire_scale;
+      sites[{node(way.first).site, node(way.second).site}] += double(bytes) * wire_scale_;
     for (const auto& [way, bytes] : sites)
       all.push_back({way.first, way.second, std::uint64_t(bytes)});
     return all;
@@ -107,7 +104,17 @@ class SentValues final : public sim::Watcher {
   struct Sent {
     std::uint64_t bytes = 0;
     std::set<Rank> to;
+    auto operator<=>(const Sent&) const = default;
   };
+
+  // That all workers have done.
+  Round rounds_of_all() const {
+    Round least = rounds_;
+    for (Rank rank = 0; rank < simulation_->members().size(); ++rank)
+      if (node(rank).is(Role::worker))
+        least = std::min(least, simulation_->world().node(rank).strategy().rounds_done());
+    return least;
+  }
 
   const Member& node(Rank rank) const { return simulation_->members()[rank]; }
 
@@ -119,6 +126,7 @@ class SentValues final : public sim::Watcher {
 
   Simulation* simulation_ = nullptr;
   const Round rounds_;
+  const double wire_scale_;
   std::map<std::pair<Rank, std::string>, std::map<Round, Sent>> sent_;
   std::map<std::pair<Rank, Rank>, std::uint64_t> pairs_;
 };
@@ -162,11 +170,11 @@ Result<Explanation> explanation_of(const Job& job, std::optional<double> mbytes)
     few.model.entries = {{"kind", {std::string("phantom")}}, {"mbytes", {*mbytes}}};
     few.data.entries = {{"kind", {std::string("none")}}};
   }
-  SentValues sent(few.stop.max_rounds);
+  SentValues sent(few.stop.max_rounds, few.wan.wire_scale);
   LH_LET(simulation, without_numbers(few));
   sent.watch(*simulation);
   LH_TRY(simulation->world().run());
-  said.lines.push_back(busiest_text(plan_of_sent(few, sent.between_sites(few.wan.wire_scale))));
+  said.lines.push_back(busiest_text(plan_of_sent(few, sent.between_sites())));
   said.title = fmt::format("Who sends what to whom in the first {} rounds; MB of encoded values",
                            few.stop.max_rounds);
   said.head = {"from", "part", "round", "MB", "to"};

@@ -68,6 +68,23 @@ TEST(Explanation, MbytesReplaceModelAndData) {
   EXPECT_EQ(said.rows[0], (Row{"a", "overlay", "1 2 3 4", "1.5", "b c d"}));
 }
 
+// A round is the workers', whoever sends.
+TEST(Explanation, AHubSendsItsMeansInEveryRound) {
+  for (const std::string sync : {"bsp", "fedavg"}) {
+    SCOPED_TRACE(sync);
+    const Explanation said = explanation(explained_job(sync, "hub", 3), 1);
+    EXPECT_TRUE(std::ranges::any_of(said.rows, [](const Row& row) {
+      return row[2] == "1 2 3 4" && row[3] == "2" && row[4].size() == 3;
+    })) << to_json(said).dump(1);
+  }
+}
+
+TEST(Explanation, ScaledValuesCountAsLargeAsOnTheWire) {
+  Job job = explained_job("bsp");
+  job.wan.wire_scale = 3;
+  EXPECT_EQ(explanation(job, 1).rows[0], (Row{"a", "overlay", "1 2 3 4", "4.5", "b c d"}));
+}
+
 TEST(Explanation, ManyNodesAreNotSimulated) {
   Job job = explained_job("bsp", "ring", 2);
   job.sites[0].nodes = 64;
