@@ -395,12 +395,13 @@ class Lost(Case):
     @nightly
     def test_one_of_two_is_no_majority_and_ends_with_code_3(self):
         self.write(job_of(SITES[:2]))
-        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *GONE)
+        launch = self.start("launch", "job.toml", *LONG, *PACED, *LOSE, *GONE, "--set",
+                            "net.majority_wait_s=5")
         self.until_checkpoints(launch, SITES[:2])
         os.kill(self.sites_of(launch)["lima"], signal.SIGKILL)
         code, text = self.end(launch)
         self.assertEqual(code, 3, text)
-        self.assertIn("lost rank 1 (lima); agreement needs 2 of the 2 members", text)
+        self.assertIn("lost rank 1 (lima) for 5 s; agreement needs 2 of the 2 members", text)
 
     def test_a_launch_that_is_told_to_end_ends_its_sites(self):
         launch = self.start("launch", "job.toml", *LONG, *SLOWER)
