@@ -26,7 +26,6 @@
 #include "longhaul/core/input.h"
 #include "longhaul/core/place.h"
 #include "longhaul/focus/messages.h"
-#include "longhaul/focus/messages.h"
 #include "longhaul/lab/descriptor.h"
 #include "longhaul/run/atomic_file.h"
 
