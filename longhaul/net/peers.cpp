@@ -139,7 +139,12 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
   const auto differs = handshake.differs();
   const std::string last_word = handshake.last_word();
   handshakes_.erase(handshake.shared_from_this());
-  if (dialled && leaving_) return void(heard_why_.insert(dialled->peer));
+  if (dialled && leaving_) {
+    // Who takes this node for one of another job believes it only at this node's own address, and
+    // comes by: accepts().
+    if (refused && is_of_all(*refused)) return dial_later({dialled->peer, dialled->stream});
+    return void(heard_why_.insert(dialled->peer));
+  }
   if (refused && is_of_all(*refused))
     hear_last_word(
         {*refused == RefusalKind::unfit ? Error::Kind::invalid_argument : Error::Kind::unavailable,
