@@ -152,5 +152,25 @@ TEST(ResumingPeers, JobsThatDifferEndAtBothWithBothValues) {
   }
 }
 
+// A peer believes at its address alone that a node is of another job, after it has refused it.
+TEST(ResumingPeers, OneOfAnotherJobStaysUntilTheOthersHaveComeBy) {
+  for (const Rank odd : {0u, 1u, 2u}) {
+    SCOPED_TRACE(odd);
+    Resuming run(3);
+    for (Rank rank = 0; rank < 3; ++rank)
+      if (rank != odd) run.start(rank, 0, 0, {{"[sync] steps", "20"}});
+    run.start(odd, 0, 0, {{"[sync] steps", "30"}});
+    const std::string why = "site" + std::to_string(odd) + " has 30 steps";
+    run.nodes[odd]->peers.leave(invalid(why), 20s);  // before it has heard of anybody
+    run.nodes[odd].reset();
+    ASSERT_TRUE(run.until([&] {
+      return std::ranges::all_of(run.nodes,
+                                 [](const auto& node) { return !node || !node->refused.empty(); });
+    }));
+    for (const auto& node : run.nodes)
+      if (node) EXPECT_TRUE(node->is_invalid);
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::net
