@@ -252,5 +252,14 @@ TEST(FedSsgdJob, AllTrainForTheTimeOfTheSlowest) {
       EXPECT_EQ(rounds.values["steps"][rank][round], round == 0 ? 3 : steps[rank]) << rank;
 }
 
+TEST(NBSyncJob, Inv5_AlsoWhileStepTimesDrift) {
+  for (std::uint64_t seed = 1; seed <= (kGate ? 4 : 1000 / kStride); ++seed) {
+    Star star = any_star(seed);
+    star.drift = {.deviation = 0.5, .every_s = 0.5, .bound = 8};
+    expect_weak_dependency(star);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::conformance

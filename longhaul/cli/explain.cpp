@@ -44,7 +44,7 @@ std::string sites_text(const Wan& wan) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < wan.sites.size();) {
     const Wan::Site& site = wan.sites[i];
-    std::size_t same = i + 1;  // a run of sites alike is one row
+    std::size_t same = i + 1;  // consecutive sites that are equal share a row
     while (same < wan.sites.size() && wan.sites[same].up == site.up &&
            wan.sites[same].down == site.down && wan.sites[same].nodes == site.nodes)
       ++same;
@@ -150,7 +150,7 @@ void print_preset(const run::WanPreset& preset) {
   fmt::print("\n{}", wan_text(run::preset_network(preset)));
 }
 
-// What is not at its default, a line for each table.
+// The settings that differ from their defaults, a line for each table.
 void print_chosen(const run::Job& job) {
   std::size_t defaults = 0;
   fmt::print("\n");
@@ -209,7 +209,7 @@ std::string label_head(const run::PartitionTable& table, std::size_t label) {
   return name.size() <= kLongest ? name : name.substr(0, kLongest - 2) + "..";
 }
 
-// What a table's columns are, where they are standardised; else a hint, where one would help.
+// The columns of a table if they are standardised; else a hint, where one helps.
 void print_columns(const run::PartitionTable& table) {
   if (!table.standardised) {
     const std::string hint = run::scale_hint(table);
@@ -256,7 +256,7 @@ void print_partition(const run::PartitionTable& table) {
         fmt::join(table.absent, ", "), table.absent_samples);
 }
 
-// Of the model, or with --mbytes of so many megabytes, whatever the model.
+// For the model, or for a vector of --mbytes megabytes in its place.
 Result<run::Explanation> explanation_of(const ExplainArgs& args, const run::Job& job,
                                         const Result<run::PartitionTable>& table) {
   if (!args.mbytes && (!table || !table->layout)) return run::Explanation{};
@@ -275,7 +275,7 @@ void print_explanation(const run::Job& job, const run::Explanation& said) {
     fmt::print("and {} more; --json has all\n", said.rows.size() - rows.size());
 }
 
-// Of so many megabytes, or of the model's vector as large as it counts on the wire.
+// For --mbytes megabytes, or for the model's vector as large as it counts on the wire.
 Result<run::SitePlan> plan_of(const ExplainArgs& args, const run::Job& job,
                               const Result<run::PartitionTable>& table) {
   if (args.mbytes) return run::plan_of(job, *args.mbytes);
@@ -328,7 +328,7 @@ void print_job(const run::Job& job, bool all) {
   print_members(job);
 }
 
-// What is asked for comes first, so that an error stands alone.
+// The answer is made before anything is printed, so that an error stands alone.
 Result<int> explain_job(const ExplainArgs& args) {
   LH_LET(job, args.load());
   if (job.focus && args.plan())
@@ -404,12 +404,13 @@ void add_explain(CLI::App& app, int& code) {
   sub->add_option("NAME", args->job, "a part, a network, a job file, or job-file for all keys")
       ->required();
   option(*sub, "--mbytes", args->mbytes,
-         "of a job: plans a round of so many MB (default: the model's vector)", "M",
+         "plans a round of M megabytes for a job (default: the model's vector)", "M",
          CLI::Range(1e-5, 1e6));
-  sub->add_flag("--json", args->json, "of a job: the plan as one JSON object and nothing else");
-  sub->add_flag("--all", args->all, "of a job: every key, also defaults, and where it comes from");
+  sub->add_flag("--json", args->json,
+                "prints the plan of a job as one JSON object and nothing else");
+  sub->add_flag("--all", args->all, "prints every key of a job, also defaults, and its source");
   option(*sub, "--svg", args->svg,
-         "of a job: draws the plan into a file; -: to standard output, and nothing else", "FILE");
+         "draws the plan of a job into a file; -: to standard output, and nothing else", "FILE");
   args->add_overrides_to(*sub);
   sub->footer(
       "Examples:\n  longhaul explain diloco\n  longhaul explain examples/mnist-4-sites.toml\n"

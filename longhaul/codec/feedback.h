@@ -79,7 +79,7 @@ class Cover {
 };
 
 // Each element carries a float c. A new value x makes it c <- b c + x, which is encoded; of what is
-// read back one `Note` is kept, by which delivery moves c. `Part` says how: its kName,
+// read back one `Note` is kept, by which delivery moves c. `Part` says how: its kName, kCarries,
 // note_of(given, read) and after_delivery(c, note).
 // Memory: one vector per (group, range), and the notes while a key is open.
 template <class Part, class Note>
@@ -169,7 +169,7 @@ class CarryingCodec : public Codec {
       bool fits = encoded.end() <= notes.size() && notes.size() <= carried.size() &&
                   all_finite(carried) && (open || notes.empty());
       if constexpr (std::is_same_v<Note, float>) fits = fits && all_finite(notes);
-      if (!fits) ar.fail("holds a feedback that does not fit together");
+      if (!fits) ar.fail(std::string("holds ") + Part::kCarries + " that does not fit together");
     }
   };
 
@@ -191,7 +191,7 @@ class ErrorFeedback final : public CarryingCodec<ErrorFeedback, float> {
   explicit ErrorFeedback(std::unique_ptr<Codec> inner, double decay = 1)
       : CarryingCodec(std::move(inner), float(decay)) {}
 
-  static constexpr const char* kName = "error_feedback";
+  static constexpr const char *kName = "error_feedback", *kCarries = "an error feedback";
   float note_of(float given, float read) const { return given - read; }
   float after_delivery(float, float lost) const { return lost; }
 };
@@ -211,7 +211,7 @@ class MomentumCorrection final : public CarryingCodec<MomentumCorrection, std::u
     LH_CHECK(momentum >= 0 && momentum < 1);
   }
 
-  static constexpr const char* kName = "momentum_correction";
+  static constexpr const char *kName = "momentum_correction", *kCarries = "a momentum";
   std::uint8_t note_of(float, float read) const { return read != 0; }
   float after_delivery(float u, std::uint8_t sent) const { return sent != 0 && masks_ ? 0 : u; }
 

@@ -253,7 +253,9 @@ TEST_P(ErrorFeedbackOf, RefusesCheckpointsThatAreTornOrDoNotFitTogether) {
     ASSERT_FALSE(longhaul::testing::load(*make(GetParam()), std::span(bytes).first(size))) << size;
   Buffer longer = bytes;  // ends with the stretch's 8 bytes of offset and 8 of end
   longer[longer.size() - 8] = std::byte{41};
-  EXPECT_FALSE(longhaul::testing::load(*make(GetParam()), longer));
+  const Status wrong = longhaul::testing::load(*make(GetParam()), longer);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().what, HasSubstr("error feedback"));
 }
 
 TEST_P(ErrorFeedbackOf, LargestFloatsStayFinite) {
@@ -427,6 +429,13 @@ TEST(MomentumCorrection, IsOfCodecsWhoseSettingsAskForIt) {
   EXPECT_FALSE(has("dgc", made::without_feedback()));
   EXPECT_FALSE(has("top_k", {}));
   EXPECT_TRUE(has("top_k", {{"feedback_momentum", {0.9}}}));
+}
+
+TEST(ErrorFeedback, CountsWhatTheCodecInsideClamps) {
+  const auto codec = make("fp16");
+  send(*codec, {}, {70000.f, 1.f});
+  EXPECT_EQ(codec->clamped(), 1u);
+  EXPECT_EQ(codec->encoded_size(10), 20u);
 }
 
 }  // namespace

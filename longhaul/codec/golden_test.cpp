@@ -70,5 +70,22 @@ TEST(Golden, CodecsWriteTheBytesThatTheyWrote) {
   }
 }
 
+TEST(Draws, AreThoseOfEachElementWhereverTheyBegin) {
+  CodecKey key;
+  key.round = (std::uint64_t{3} << 32) + 5;
+  const Draws draws(9, key);
+  for (const std::uint64_t first : {0u, 1u, 2u, 3u, 4u, 62u, 1001u})
+    for (const std::size_t count : {0u, 1u, 3u, 5u, 63u, 64u, 65u, 200u}) {
+      std::vector<std::uint32_t> all(count);
+      draws.fill(first, all);
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(all[i], draws.at(first + i)) << first << " + " << i;
+    }
+  std::vector<std::uint32_t> far(70);  // over the end of the counter's lower half
+  const std::uint64_t end = std::uint64_t{4} << 32;
+  draws.fill(end - 33, far);
+  for (std::size_t i = 0; i < far.size(); ++i) ASSERT_EQ(far[i], draws.at(end - 33 + i));
+}
+
 }  // namespace
 }  // namespace longhaul::codec

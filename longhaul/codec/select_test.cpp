@@ -81,5 +81,28 @@ TEST(Select, AllSetsOfPlacesAreEquallyLikely) {
     EXPECT_NEAR(count, kRounds / 10, 5 * std::sqrt(kRounds * 0.1 * 0.9));
 }
 
+TEST(Draws, AreOneForEachElementHoweverTheyAreAskedFor) {
+  const Draws draws(5, {{1, 2, 3}, 4});
+  std::vector<std::uint32_t> all(40), some(7);
+  draws.fill(0, all);
+  for (std::uint64_t first = 0; first < 33; ++first) {
+    draws.fill(first, some);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + std::ptrdiff_t(first)));
+    EXPECT_EQ(draws.at(first), all[first]);
+  }
+}
+
+// All parts of the name count, the upper half of a round's number and of an element's place too.
+TEST(Draws, DifferByAllOfTheirName) {
+  std::set<std::uint32_t> seen;
+  const CodecKey key{{1, 2, 3}, 4};
+  for (const CodecKey& name :
+       {key, CodecKey{{2, 2, 3}, 4}, CodecKey{{1, 3, 3}, 4}, CodecKey{{1, 2, 4}, 4},
+        CodecKey{{1, 2, 3}, 5}, CodecKey{{(Round{1} << 32) + 1, 2, 3}, 4}})
+    for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 40})
+      for (const std::uint64_t element : {std::uint64_t{0}, std::uint64_t{1} << 35})
+        EXPECT_TRUE(seen.insert(Draws(seed, name).at(element)).second);
+}
+
 }  // namespace
 }  // namespace longhaul::codec

@@ -201,6 +201,34 @@ TEST(Partition, ShardsDifferByAtMostOneValue) {
   }
 }
 
+TEST(GroupMembers, OthersBeginAfterOneself) {
+  GroupMembers five = team_with(0, {0, 1, 2, 3, 4}, {0, 1, 2, 4});
+  five.self = 2;
+  EXPECT_EQ(five.others(), (std::vector<Rank>{4, 0, 1}));
+}
+
+TEST(Plan, AServerOwnsAllAndNeedNotTakePart) {
+  GroupMembers hub = team_with(0, {0, 1}, {0, 1});
+  hub.server = 2;
+  const Partition grid(4000, 1, 100);
+  const Plan plan(grid, hub);
+  EXPECT_EQ(plan.pieces_of(2).size(), 40u);
+  EXPECT_EQ(plan.owners().size(), 1u);
+  EXPECT_EQ(plan.root(), 2u);
+}
+
+TEST(Plan, PiecesOfTheLostAreDealtOverTheSurvivors) {
+  const Partition grid(4000, 4, 100);
+  const Plan all(grid, team_with(0, {0, 1, 2, 3}, {0, 1, 2, 3}));
+  for (Rank rank = 0; rank < 4; ++rank) EXPECT_EQ(all.pieces_of(rank).size(), 10u);
+  EXPECT_EQ(all.root(), 0u);
+  const Plan left(grid, team_with(0, {0, 1, 2, 3}, {1, 3}));
+  EXPECT_EQ(left.pieces_of(1).size(), 20u);
+  EXPECT_EQ(left.pieces_of(3).size(), 20u);
+  EXPECT_TRUE(left.pieces_of(0).empty());
+  for (std::size_t piece = 10; piece < 20; ++piece) EXPECT_EQ(left.owner(piece), 1u);
+}
+
 }  // namespace
 
 }  // namespace longhaul::overlay

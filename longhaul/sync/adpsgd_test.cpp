@@ -123,5 +123,9 @@ TEST(Adpsgd, TwoLossesAtAnyMomentStopNobody) {
   }
 }
 
+TEST(Adpsgd, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  EXPECT_EQ(testing::changed_by_saving(adpsgd_job(4, 4, {{"steps", {std::int64_t{2}}}})), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -134,5 +134,10 @@ TEST(Asp, CompensationTakesNoErrorFeedback) {
   EXPECT_FALSE(Asp::check({.compensation = "constant"}, unknown));
 }
 
+TEST(Asp, SavingAfterEveryEventChangesNothing) {
+  EXPECT_EQ(changed_by_saving(asp_job(3)), "");
+  EXPECT_EQ(changed_by_saving(asp_job(3, {{"compensation", {std::string("adaptive")}}})), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -112,5 +112,9 @@ TEST(Bsp, RecordsTheLossOfEveryRoundOnEveryNode) {
   }
 }
 
+TEST(Bsp, SavingAndLoadingAfterAnyEventChangesNothing) {
+  EXPECT_EQ(testing::changed_by_saving({.learners = unequal(3, 2), .stop = {.max_rounds = 4}}), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -88,7 +88,7 @@ class DiLoCo : public Synchronous {
 // place of the outer momentum.
 //   "Communication efficient LLM pre-training with SparseLoCo", arXiv 2508.15706.
 // The algorithm is DiLoCo's with outer rate 1 and no momentum; what makes the difference is the
-// codec that it presets (codec/q_top_k.h), with error_feedback and feedback_decay.
+// codec that it presets (codec/q_top_k.cpp), with error_feedback and feedback_decay.
 class SparseLoCo final : public DiLoCo {
  public:
   // Presets: those of the authors' code (tplr-ai/templar), whose outer optimiser is SGD with

@@ -100,5 +100,37 @@ TEST(SparseLoCo, OfAFewValuesAllHoldTheSameBitsNearTheMeanOfTheTargets) {
   }
 }
 
+TEST(DiLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
+  const TestJob::Config config{.sync = "diloco",
+                               .settings = {{"steps", {std::int64_t{3}}}},
+                               .outer = preset("outer"),
+                               .learners = learners(3, {.momentum = 0.5f, .buffers = 2}),
+                               .stop = {.max_rounds = 4}};
+  EXPECT_EQ(testing::changed_by_saving(config), "");
+}
+
+TEST(SparseLoCo, PresetsItsCodecAndTakesNoOuterOptimiser) {
+  const SyncEntry entry = testing::strategy_named("sparse_loco");
+  EXPECT_FALSE(entry.traits.takes_outer);
+  std::vector<std::string> codec;
+  for (const Preset& preset : entry.presets)
+    if (preset.table == "codec")
+      codec.push_back(std::string(preset.key) + " = " + to_text(preset.value));
+  const std::vector<std::string> expected = {"kind = \"q_top_k\"",    "ratio = 0.015625",
+                                             "chunk = 4096",          "mean_of_senders = true",
+                                             "error_feedback = true", "feedback_decay = 0.95"};
+  EXPECT_EQ(codec, expected);
+}
+
+// Residuals are state: a decaying error feedback goes on from a checkpoint.
+TEST(SparseLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
+  const TestJob::Config config{.sync = "sparse_loco",
+                               .settings = {kThreeSteps},
+                               .codec = codec_of("q_top_k", 0.25),
+                               .learners = learners(3, {.momentum = 0.5f, .buffers = 2}),
+                               .stop = {.max_rounds = 4}};
+  EXPECT_EQ(testing::changed_by_saving(config), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

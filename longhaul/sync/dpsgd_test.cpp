@@ -228,5 +228,43 @@ TEST(Dpsgd, AModelThatIsNotFiniteEndsTheRunWithAReason) {
   EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
 }
 
+TEST(Dpsgd, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* order : {"published", "adapt_then_combine"})
+    for (const char* send : {"model", "difference"})
+      EXPECT_EQ(testing::changed_by_saving(dpsgd_job(3, mixing("ring", order, send, 2), 3)), "");
+}
+
+// From one moment of a loss to the next.
+constexpr int kEvery = longhaul::testing::kGate ? 700 : longhaul::testing::kStride > 1 ? 97 : 5;
+
+// Nodes enter the new view in different rounds, whichever moment it is.
+TEST(Dpsgd, TheOthersGoOnWithoutALostNeighbour) {
+  int number = 0;
+  for (const char* graph : {"ring", "exponential", "best_rate"}) {
+    for (const char* send : {"model", "difference"}) {
+      TestJob::Config config = dpsgd_job(7, mixing(graph, "published", send), 12);
+      config.takes = [](Rank rank) { return int(rank * 5 % 7) * 3; };
+      // In the gate each begins at another moment.
+      for (int at = longhaul::testing::kGate ? 113 * number++ : 0; at < 700; at += kEvery) {
+        SCOPED_TRACE(std::string(graph) + " " + send + " " + std::to_string(at));
+        TestJob job(config);
+        int events = 0;
+        job.after_event = [&] {
+          if (++events == at) job.crash(3);
+          if (events == at + 40) job.crash(5);
+        };
+        job.run();
+        EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+        EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+        for (const Rank rank : {0u, 1u, 2u, 4u, 6u}) {
+          ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+          EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
+          EXPECT_EQ(job.params(rank), job.params(0));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -321,5 +321,35 @@ TEST(DsSync, WithFewerSitesThanAskedForTheRunEnds) {
       << job.failures.begin()->second;
 }
 
+TEST(DsSync, AllSchedulesEndWithOneModelNearTheOptimum) {
+  constexpr Round kRounds = longhaul::testing::kGate ? 15 : 30;
+  for (const char* schedule : kShuffles) {
+    for (const std::uint32_t n : {1u, 2u, 3u, 5u, 9u}) {
+      if (longhaul::testing::kGate && (n == 2 || n == 9)) continue;
+      SCOPED_TRACE(std::string(schedule) + " of " + std::to_string(n));
+      TestJob job(shuffled_job(n, shuffling(schedule, 0, 2), kRounds));
+      job.run();
+      EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+      ASSERT_EQ(job.finished.size(), n);
+      double mean = 0;
+      for (Rank rank = 0; rank < n; ++rank) mean += double(rank * rank) / n;
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_EQ(job.params(rank), job.params(0));
+        EXPECT_EQ(job.node(rank).strategy().rounds_done(), kRounds);
+        EXPECT_EQ(job.steps[rank], 2 * kRounds);
+      }
+      EXPECT_NEAR(job.params(0)[0], mean, 0.01 * n * n);
+      // Buffers grow by 1 + k^2 in each step of rank k; their mean is kept.
+      EXPECT_NEAR(job.params(0)[7], 2 * double(kRounds) * (1 + mean), 1e-2);
+    }
+  }
+}
+
+TEST(DsSync, Inv10_SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* schedule : kShuffles)
+    EXPECT_EQ(testing::changed_by_saving(shuffled_job(4, shuffling(schedule, 2, 2), 2)), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

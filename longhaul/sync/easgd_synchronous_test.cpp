@@ -72,5 +72,9 @@ TEST(SynchronousEasgd, R3_20_WorkersAndCentreComeTogetherAsTheAlgebraSays) {
     }
 }
 
+TEST(SynchronousEasgd, SavingAfterEveryEventChangesNothing) {
+  EXPECT_EQ(changed_by_saving(job_of(3, 0.9, 6, 0.05f)), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -45,5 +45,28 @@ TEST(Easgd, R3_21_APairComesTogetherByTwoAlpha) {
   }
 }
 
+TestJob::Config easgd_job(std::uint32_t n, std::vector<Setting> codec = {}) {
+  return {.sync = "easgd",
+          .settings = {{"steps", {std::int64_t{2}}}},
+          .codec = std::move(codec),
+          .learners = testing::learners(n, {.rate = 0.05f, .momentum = 0.5f, .buffers = 1}),
+          .stop = {.max_rounds = 8}};
+}
+
+TEST(Easgd, AllEndWithTheCentre) {
+  for (const auto& codec : {std::vector<Setting>{}, {{"kind", {std::string("int8")}}}}) {
+    TestJob job(easgd_job(4, codec));
+    job.run();
+    ASSERT_EQ(job.finished.size(), 4u);
+    for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+    EXPECT_TRUE(job.errors.empty());
+  }
+}
+
+TEST(Easgd, SavingAfterEveryEventChangesNothing) {
+  EXPECT_EQ(changed_by_saving(easgd_job(3)), "");
+  EXPECT_EQ(changed_by_saving(easgd_job(3, {{"kind", {std::string("int8")}}})), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -102,5 +102,29 @@ TEST(ESync, TheStatesMayBeKeptWhereNothingIsLearned) {
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.finished[rank], 1) << rank;
 }
 
+// With the state server gone, too: the next one is asked.
+TEST(ESync, ALostNodeIsNotWaitedFor) {
+  for (const Rank lost : {0u, 1u, 2u}) {
+    TestJob job(config_of("leases", learners(3, {})));
+    bool crashed = false;
+    job.after_event = [&] {
+      const Rank other = lost == 0 ? 1 : 0;
+      if (!crashed && job.node(other).strategy().rounds_done() == 3)
+        crashed = true, job.crash(lost);
+    };
+    job.run();
+    EXPECT_TRUE(crashed);
+    for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.finished[rank], rank == lost ? 0 : 1);
+    EXPECT_TRUE(job.failures.empty());
+  }
+}
+
+TEST(ESync, SavingAndLoadingAfterAnyEventChangesNothing) {
+  for (const char* mode : {"leases", "public"})
+    EXPECT_EQ(
+        testing::changed_by_saving(config_of(mode, learners(3, {.momentum = 0.5f, .buffers = 1}))),
+        "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -87,5 +87,12 @@ TEST(FedAsync, TheProximalTermHoldsLocalStepsBack) {
   EXPECT_GT(std::abs(tied.params(0)[0]), std::abs(free.params(0)[0]) + 0.1f);
 }
 
+TEST(FedAsync, AllEndAlikeAndSavingChangesNothing) {
+  TestJob job(fedasync_job(4, {}));
+  job.run();
+  for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+  EXPECT_EQ(changed_by_saving(fedasync_job(3, {})), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -99,5 +99,13 @@ TEST(FedAt, ALostWorkerIsNotWaitedFor) {
   }
 }
 
+TEST(FedAt, AllEndAlikeAndSavingChangesNothing) {
+  TestJob job(fedat_job(5, {}));
+  job.run();
+  for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+  EXPECT_EQ(job.node(3).strategy().rounds_done(), 6u);
+  EXPECT_EQ(changed_by_saving(fedat_job(5, {})), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

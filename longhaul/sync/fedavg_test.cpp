@@ -207,5 +207,28 @@ TEST(FedAvg, SavingAndLoadingWithEpochsChangesNothing) {
             "");
 }
 
+TEST(FedAvg, SavingAndLoadingAfterAnyEventChangesNothing) {
+  const TestJob::Config config{.sync = "fedavg",
+                               .settings = {set("steps", 2), {"fraction", {0.5}}},
+                               .outer = {{"kind", {"adam"s}}},
+                               .learners = learners(3, {.momentum = 0.5f, .buffers = 1}),
+                               .stop = {.max_rounds = 4}};
+  EXPECT_EQ(testing::changed_by_saving(config), "");
+  TestJob::Config epochs = config;
+  epochs.settings = {{"epochs", {2.}}, {"weights", {"fednova"s}}, {"momentum", {0.5}}};
+  EXPECT_EQ(testing::changed_by_saving(epochs), "");
+}
+
+TEST(FedAvg, StopsWhenAllTogetherHaveUsedMaxSamples) {
+  auto all = learners(3, {});
+  for (std::size_t k = 0; k < 3; ++k) all[k].samples = k + 1;
+  TestJob job({.sync = "fedavg",
+               .settings = {set("steps", 2)},  // 12 samples a round
+               .learners = all,
+               .stop = {.max_rounds = 100, .max_samples = 49}});
+  job.run();
+  for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.node(rank).strategy().rounds_done(), 5u);
+}
+
 }  // namespace
 }  // namespace longhaul::sync

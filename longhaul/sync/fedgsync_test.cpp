@@ -133,5 +133,13 @@ TEST(FedGSync, WhoFollowsTheLowestGivesTheModelToStartFrom) {
   EXPECT_EQ(job.params(1), job.params(2));
 }
 
+TEST(FedGSync, AllEndAlikeAndSavingChangesNothing) {
+  TestJob job(fedgsync_job(4, {}));
+  job.run();
+  for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+  EXPECT_EQ(job.node(3).strategy().rounds_done(), 6u);
+  EXPECT_EQ(changed_by_saving(fedgsync_job(5, {{"regroup", {std::int64_t{2}}}})), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -42,5 +42,11 @@ TEST(FedProx, ADeadlineThatHasPassedIsSaved) {
   EXPECT_TRUE(node.context.stop_computing);
 }
 
+TEST(FedProx, SavingAndLoadingAfterAnyEventChangesNothing) {
+  EXPECT_EQ(testing::changed_by_saving(
+                {.sync = "fedprox", .learners = learners(2, {.momentum = 0.5f, .buffers = 1})}),
+            "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

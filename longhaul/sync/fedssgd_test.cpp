@@ -57,5 +57,12 @@ TEST(FedSsgd, TheFirstRoundFitsTheBound) {
               steps == 10);
 }
 
+TEST(FedSsgd, SavingAndLoadingAfterAnyEventChangesNothing) {
+  for (const char* reading : {"step", "semi"})
+    EXPECT_EQ(testing::changed_by_saving(
+                  fedssgd_job(reading, learners(3, {.momentum = 0.5f, .buffers = 1}))),
+              "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -178,12 +178,12 @@ TEST(GadmmRules, SavingChangesNothing) {
 
 TEST(GadmmRules, ALossThatIsNotKnownIsRefused) {
   for (const auto& [send, method, is_known] :
-       {std::tuple{"fp64", "admm", true}, {"codec", "admm", false}, {"codec", "dgd", true}})
-    EXPECT_EQ(
-        bool(testing::status_of(
-            "gadmm", words({{"stop_when", "published"}, {"send", send}, {"method", method}}))),
-        is_known)
-        << send << " " << method;
+       {std::tuple{"fp64", "admm", true}, {"codec", "admm", false}, {"codec", "dgd", true}}) {
+    const Status status = testing::status_of(
+        "gadmm", words({{"stop_when", "published"}, {"send", send}, {"method", method}}));
+    ASSERT_EQ(bool(status), is_known) << send << " " << method;
+    if (!status) EXPECT_NE(status.error().what.find("every_model"), std::string::npos);
+  }
 }
 
 // --- other chains and methods -------------------------------------------------------------------
@@ -348,6 +348,20 @@ TEST_P(GadmmTable2Nightly, PublishedIterations) {
       testing::first_below(1e-4, expected + 1, [&](Round k) { return chain.published(k, least); }),
       expected)
       << n << " workers";
+}
+
+TEST(GadmmRulesNightly, ASettledRunGoesOnForItsHold) {
+  const RuleRun settled = run_until("settled", 5, 1000, {{"hold", {std::int64_t(50)}}});
+  EXPECT_EQ(settled.holds, 603u);
+  EXPECT_EQ(settled.rounds, 603u + 49 + 22);
+}
+
+// gadmm.md property 4.
+TEST(GadmmRulesNightly, TheOtherRulesEndARunToo) {
+  const RuleRun every = run_until("every_model", 5, 1000);
+  EXPECT_EQ(every.holds, 428u);
+  EXPECT_EQ(every.rounds, 428u + 22);
+  EXPECT_EQ(run_until("settled", 3, 200).holds, std::nullopt) << "160 is a change of sign";
 }
 
 }  // namespace

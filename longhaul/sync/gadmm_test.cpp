@@ -400,10 +400,66 @@ TEST(Gadmm, AWorkerAloneSolvesItsProblem) {
 }
 
 TEST(Gadmm, ChainsThatNeverDifferAreNotChanged) {
-  for (const char* chain : {"rank", "random"})
-    EXPECT_EQ(bool(testing::status_of("gadmm", {testing::set_count("chain_every", 5),
-                                                testing::set_name("chain", chain)})),
-              chain == std::string("random"));
+  const auto status = [](const char* chain) {
+    return testing::status_of(
+        "gadmm", {testing::set_count("chain_every", 5), testing::set_name("chain", chain)});
+  };
+  EXPECT_TRUE(status("random"));
+  ASSERT_FALSE(status("rank"));
+  EXPECT_NE(status("rank").error().what.find("chain_every"), std::string::npos);
+}
+
+// A loss beside the end of the run: some average already.
+TEST(Gadmm, ALossNearTheEndEndsTheRunAtAll) {
+  const Forms forms = {parabola(1), parabola(2), parabola(6), parabola(0)};
+  for (std::uint64_t moment = 1; moment < 200; moment += kStride) {
+    for (const Rank dead : {0u, 3u}) {
+      TestJob::Config config = ConvexJob::config("gadmm", forms, with(1), 4);
+      config.stop.report_every = 2;
+      ConvexJob chain(forms, config);
+      std::uint64_t events = 0;
+      chain.job.after_event = [&] {
+        if (++events == moment) chain.job.crash(dead);
+      };
+      chain.job.run(1000000);
+      for (Rank n = 0; n < 4; ++n)
+        if (n != dead) {
+          EXPECT_EQ(chain.job.finished[n], 1) << dead << " at " << moment;
+        }
+      expect_finished(chain);
+    }
+  }
+}
+
+TEST(Gadmm, SavingChangesNothing) {
+  for (const char* send : {"fp64", "codec", "quantised"}) {
+    TestJob::Config config{
+        .sync = "gadmm", .settings = strides(2), .learners = testing::learners(4, {.samples = 2})};
+    config.settings.push_back({"send", {std::string(send)}});
+    EXPECT_EQ(testing::changed_by_saving(config), "") << send;
+  }
+}
+
+// gadmm.md table 1.
+TEST(GadmmNightly, BodyFatWithOtherPenalties) {
+  struct Line {
+    double rho;
+    Round published, every_model, settled;
+  };
+  for (const Line& line :
+       {Line{1, 2564, 1293, 2564}, Line{3, 160, 458, 885}, Line{5, 314, 428, 603},
+        Line{7, 544, 587, 544}, Line{20, 1674, 1679, 1674}}) {
+    const Round rounds = std::max(line.settled, line.every_model) + 20;
+    ConvexJob chain("gadmm", body_fat_chain(), with(line.rho), rounds);
+    chain.job.run(100000000);
+    const auto published = [&](Round k) { return chain.published(k, testing::kBodyFatLeast); };
+    EXPECT_EQ(testing::first_below(kTolerance, rounds, published), line.published);
+    EXPECT_EQ(testing::settled_below(kTolerance, rounds, published), line.settled);
+    EXPECT_EQ(
+        testing::first_below(kTolerance, rounds,
+                             [&](Round k) { return chain.every_model(k, testing::kBodyFatLeast); }),
+        line.every_model);
+  }
 }
 
 }  // namespace

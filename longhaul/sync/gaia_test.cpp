@@ -193,5 +193,35 @@ TEST(Gaia, BadSettingsAreRefusedWithTheKey) {
       std::string::npos);
 }
 
+TEST(Gaia, AllExchangesAndSchedulesEndWithOneModelNearTheOptimum) {
+  constexpr Round kRounds = longhaul::testing::kGate ? 22 : 40;
+  std::size_t number = 0;
+  for (const char* exchange : kGaiaExchanges) {
+    for (const char* schedule : {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"}) {
+      if (longhaul::testing::kStride > 1 && number++ % 7 != 0) continue;
+      SCOPED_TRACE(std::string(exchange) + " " + schedule);
+      TestJob::Config config = gaia_job(6, gaia_settings(0.01, 1, exchange), kRounds);
+      config.settings.push_back({"threshold", {std::string(schedule)}});
+      config.settings.push_back({"flush_every", {std::int64_t(7)}});
+      TestJob job(config);
+      job.run();
+      expect_gaia_ended(job, {0, 1, 2, 3, 4, 5}, kRounds);
+      double mean = 0;
+      for (Rank rank = 0; rank < 6; ++rank) mean += double(rank * rank) / 6;
+      EXPECT_NEAR(job.params(0)[0], mean, 0.5);
+      // Buffers grow by 1 + k^2 in each step of rank k; their mean is kept.
+      EXPECT_NEAR(job.params(0)[7], double(kRounds) * (1 + mean), 1e-2);
+    }
+  }
+}
+
+TEST(Gaia, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* exchange : kGaiaExchanges) {
+    TestJob::Config config = gaia_job(4, gaia_settings(0.05, 1, exchange), 2);
+    config.takes = [](Rank rank) { return int(rank) * 3; };
+    EXPECT_EQ(testing::changed_by_saving(config), "") << exchange;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -258,5 +258,27 @@ TEST(Lag, WorkersMeasureHowSmoothTheirLossIs) {
   }
 }
 
+// Every rule ends at the optimum, with equal models.
+TEST(Lag, EveryRuleConverges) {
+  const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4)};
+  const double best = (1 - 9 + 8) / 12.;
+  for (const char* kind : {"worker", "server", "always", "cyclic", "random"}) {
+    ConvexJob star("lag", forms, rule(kind), longhaul::testing::kGate ? 150 : 400);
+    star.job.run(1000000);
+    expect_done(star);
+    for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(star.job.params(n)[0], best, 1e-5) << kind;
+  }
+}
+
+TEST(Lag, SavingChangesNothing) {
+  for (const char* kind : {"worker", "server", "random"}) {
+    TestJob::Config config{.sync = "lag",
+                           .settings = rule(kind, {{"memory", {std::int64_t(2)}}}),
+                           .learners = testing::learners(3, {.samples = 2})};
+    config.stop.max_rounds = 8;
+    EXPECT_EQ(testing::changed_by_saving(config), "") << kind;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sync

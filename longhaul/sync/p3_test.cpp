@@ -90,5 +90,28 @@ TEST(P3, SettingsThatDoNotFitAreRefused) {
   }
 }
 
+// p3.md 4.
+TEST(P3, IsTheSameAfterSavingAndLoading) {
+  EXPECT_EQ(testing::changed_by_saving(p3_job(3, 4)), "");
+  EXPECT_EQ(testing::changed_by_saving(p3_job(2, 4, "fifo")), "");
+}
+
+// p3.md 5.
+TEST(P3, TheOthersGoOnWhenAWorkerIsLost) {
+  for (int at = 1; at < 60; at += longhaul::testing::kGate ? 13 : 4) {
+    TestJob job(p3_job(4, 8));
+    int events = 0;
+    job.after_event = [&] {
+      if (++events == at) job.crash(2);
+    };
+    job.run();
+    for (const Rank rank : {0u, 1u, 3u}) {
+      EXPECT_EQ(job.finished[rank], 1) << "event " << at;
+      EXPECT_EQ(job.params(rank), job.params(0)) << "event " << at;
+    }
+    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -69,5 +69,33 @@ TEST(PowerSgd, R3_63_ErrorFeedbackReachesTheMinimumOfTheMean) {
   }
 }
 
+TEST(PowerSgd, ALossBetweenTheTwoMeansIsSurvived) {
+  for (int events = 1; events < 60; events += 3) {
+    TestJob job(power_job(3, 1, 5));
+    int left = events;
+    job.after_event = [&] {
+      if (--left == 0) job.crash(1);
+    };
+    job.run();
+    ASSERT_EQ(job.finished.size(), 2u) << events;
+    EXPECT_EQ(job.params(0), job.params(2)) << events;
+  }
+}
+
+TEST(PowerSgd, R3_64_AllModelsAreBitEqual) {
+  TestJob job(power_job(5, 1, 7, 3));
+  job.run();
+  ASSERT_EQ(job.finished.size(), 5u);
+  for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+}
+
+TEST(PowerSgd, SavingAndLoadingAfterAnyEventChangesNothing) {
+  for (const bool warm : {true, false}) {
+    TestJob::Config config = power_job(3, 1, 4, 2);
+    config.settings.push_back({"warm_start", {warm}});
+    EXPECT_EQ(testing::changed_by_saving(config), "") << warm;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -242,5 +242,64 @@ TEST(Selmcast, WithStalenessLossesAtAnyMomentStopNobody) {
   losses_stop_nobody(ssp(sent_to("selmcast")));
 }
 
+std::vector<std::uint32_t> worker_counts() {
+  if (longhaul::testing::kGate) return {1, 3};
+  return {1, 2, 5};
+}
+constexpr Round kRoundsToOptimum = longhaul::testing::kGate ? 12 : 100;
+constexpr float kRateToOptimum = longhaul::testing::kGate ? 0.2f : 0.1f;
+
+TEST(Selmcast, EachEndsNearTheOptimumWithOneModel) {
+  for (const char* receivers : {"selmcast", "orpheus", "all", "optimal"})
+    for (const std::uint32_t n : worker_counts()) {
+      TestJob::Config config = selmcast_job(n, sent_to(receivers), kRoundsToOptimum);
+      for (auto& learner : config.learners) learner.rate = kRateToOptimum;
+      TestJob job(config);
+      job.run();
+      ASSERT_EQ(job.finished.size(), n);
+      EXPECT_TRUE(job.failures.empty());
+      EXPECT_TRUE(job.errors.empty());
+      double mean = 0;
+      for (std::uint32_t k = 0; k < n; ++k) mean += double(k * k) / n;
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_EQ(job.params(rank), job.params(0));
+        EXPECT_NEAR(job.params(rank)[0], mean, 1 + 0.3 * mean);
+      }
+    }
+}
+
+TEST(Selmcast, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  EXPECT_EQ(changed_by_saving(selmcast_job(4, sent_to("selmcast"), 8)), "");
+  EXPECT_EQ(changed_by_saving(selmcast_job(3, sent_to("orpheus"), 8)), "");
+  std::vector<Setting> updates = sent_to("selmcast");
+  updates.push_back({"payload", {std::string("update")}});
+  updates.push_back({"rates", {std::string("measured")}});
+  EXPECT_EQ(changed_by_saving(selmcast_job(4, updates, 8)), "");
+  EXPECT_EQ(changed_by_saving(selmcast_job(4, ssp(sent_to("selmcast")), 8)), "");
+}
+
+TEST(Selmcast, WithStalenessEachEndsNearTheOptimumWithOneModel) {
+  for (const char* receivers : {"selmcast", "orpheus", "all"})
+    for (const std::uint32_t n : worker_counts()) {
+      TestJob::Config config = selmcast_job(n, ssp(sent_to(receivers)), kRoundsToOptimum);
+      for (auto& learner : config.learners) learner.rate = kRateToOptimum;
+      config.takes = [](Rank rank) { return int(3 * rank); };
+      TestJob job(config);
+      job.run();
+      ASSERT_EQ(job.finished.size(), n) << job.node(0).strategy().waiting_for();
+      EXPECT_TRUE(job.failures.empty());
+      EXPECT_TRUE(job.errors.empty());
+      double mean = 0, farthest = 0;
+      for (std::uint32_t k = 0; k < n; ++k) mean += double(k * k) / n;
+      for (std::uint32_t k = 0; k < n; ++k) farthest = std::max(farthest, double(k * k));
+      for (Rank rank = 0; rank < n; ++rank) {
+        EXPECT_EQ(job.params(rank), job.params(0));
+        // Who is quick counts for more: the mixing keeps no mean.
+        EXPECT_NEAR(job.params(rank)[0], mean, 1 + 0.5 * farthest);
+      }
+      EXPECT_EQ(job.node(0).strategy().rounds_done(), kRoundsToOptimum);
+    }
+}
+
 }  // namespace
 }  // namespace longhaul::sync

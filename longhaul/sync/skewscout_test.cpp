@@ -204,5 +204,13 @@ TEST(SkewScout, BadSettingsAreRefusedWithTheKey) {
             std::string::npos);
 }
 
+TEST(SkewScout, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
+  for (const char* strategy : {"gaia", "fedavg"}) {
+    TestJob::Config config = scout_job(3, "skewscout", scout_settings(strategy, {1, 2}), 5);
+    config.takes = [](Rank rank) { return int(rank) * 3; };
+    EXPECT_EQ(testing::changed_by_saving(config), "") << strategy;
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sync

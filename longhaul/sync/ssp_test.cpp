@@ -92,5 +92,18 @@ TEST(Ssp, ALostWorkerLeavesTheMinimum) {
   EXPECT_EQ(job.params(0), job.params(1));
 }
 
+// A worker whose link is slow holds at most s + 1 updates.
+TEST(Ssp, EveryoneEndsWithTheSameModel) {
+  TestJob job(job_of(5, 3));
+  job.run();
+  for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
+  EXPECT_EQ(job.node(3).strategy().rounds_done(), 12u);
+}
+
+TEST(Ssp, SavingAfterEveryEventChangesNothing) {
+  EXPECT_EQ(changed_by_saving(job_of(3, 0)), "");
+  EXPECT_EQ(changed_by_saving(job_of(3, 2)), "");
+}
+
 }  // namespace
 }  // namespace longhaul::sync

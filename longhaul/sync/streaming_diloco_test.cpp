@@ -125,5 +125,26 @@ TEST(StreamingDiLoCo, RefusesADelayAboveTheStepsAndMoreFragmentsThanParameters) 
   EXPECT_NE(many.failures[0].find("fragments"), std::string::npos) << many.failures[0];
 }
 
+TEST(StreamingDiLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
+  const TestJob::Config config{.sync = "streaming_diloco",
+                               .settings = streaming(3, 2, 1),
+                               .outer = nesterov(),
+                               .learners = learners(3, {.momentum = 0.5f, .buffers = 2}),
+                               .stop = {.max_rounds = 6}};
+  EXPECT_EQ(testing::changed_by_saving(config), "");
+}
+
+TEST(StreamingDiLoCo, TheInnerOptimiserKeepsItsState) {
+  const Quadratic::Config learner{.start = 1, .rate = 0.1f, .momentum = 0.9f};
+  TestJob job({.sync = "streaming_diloco",
+               .settings = streaming(3, 1, 2),
+               .learners = {learner},
+               .stop = {.max_rounds = 3}});
+  job.run();
+  Quadratic plain(kSize, learner);
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(plain.step(LocalStep{}));
+  for (std::size_t i = 0; i < kSize; ++i) EXPECT_NEAR(job.params(0)[i], plain.params()[i], 1e-6);
+}
+
 }  // namespace
 }  // namespace longhaul::sync

@@ -183,17 +183,33 @@ TEST_F(SynchronousTest, OnlySitesWithWorkersCount) {
   EXPECT_EQ(node_->done<Fail>().size(), 1u) << "a run ends once";
 }
 
+Place place_of_sites(const std::vector<std::pair<std::string, Role>>& nodes) {
+  Members members;
+  for (const auto& [site, role] : nodes) members.push_back({site, 0, 0, std::uint8_t(role)});
+  Place place;
+  place.members = std::make_shared<const Members>(std::move(members));
+  return place;
+}
+
 // Sites, not nodes; and of those that only serve nobody trains.
 TEST(MinSites, CountsSitesWithWorkers) {
-  Place place;
-  place.members = std::make_shared<const Members>(
-      Members{{"lima", 0}, {"lima", 1}, {"tokyo", 0, 0, std::uint8_t(Role::server)}, {"oslo"}});
+  const Place place = place_of_sites({{"lima", Role::worker},
+                                      {"lima", Role::worker},
+                                      {"oslo", Role::worker},
+                                      {"tokyo", Role::server}});
   for (const std::uint32_t enough : {1u, 2u}) EXPECT_TRUE(check_min_sites(enough, place)) << enough;
   for (const std::uint32_t many : {3u, 4u}) {
     const Status status = check_min_sites(many, place);
     ASSERT_FALSE(status) << many;
     EXPECT_NE(status.error().what.find("min_sites"), std::string::npos);
   }
+}
+
+// The last one is enough, too.
+TEST(MinSites, TheLastSiteCounts) {
+  EXPECT_TRUE(check_min_sites(2, place_of_sites({{"lima", Role::worker}, {"oslo", Role::worker}})));
+  EXPECT_FALSE(
+      check_min_sites(2, place_of_sites({{"lima", Role::worker}, {"oslo", Role::server}})));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void put_number(std::string& bytes, std::uint64_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) bytes += char(value >> shift & 0xFF);
 }
 
-// As learn/data/idx.h reads it.
+// As learn/data/images.h reads it.
 std::string idx_header(std::initializer_list<std::uint64_t> extents) {
   std::string bytes = {0, 0, 8, char(extents.size())};
   for (const std::uint64_t extent : extents) put_number(bytes, extent);

@@ -41,5 +41,15 @@ TEST(Faults, RandomOnesAreWithinTheirBoundsAndRepeat) {
   EXPECT_GT(moments.size(), 500u);
 }
 
+TEST(Faults, APartitionCutsEveryPairAcross) {
+  const std::vector<Rank> one = {0, 3}, other = {1, 2, 4};
+  const auto faults = partition(one, other, 1s, 2s);
+  ASSERT_EQ(faults.size(), 6u);
+  for (const Fault& f : faults) {
+    EXPECT_TRUE(f.rank % 3 == 0 && f.peer % 3 != 0 && !f.one_way);
+    EXPECT_EQ(f.until, 2s);
+  }
+}
+
 }  // namespace
 }  // namespace longhaul::sim

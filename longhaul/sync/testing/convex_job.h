@@ -76,4 +76,12 @@ Round first_below(double tolerance, Round most, Figure&& figure) {
   return 0;
 }
 
+// From which iteration on it stays below; 0: it does not.
+template <class Figure>
+Round settled_below(double tolerance, Round most, Figure&& figure) {
+  Round from = most;
+  while (from > 0 && std::abs(figure(from - 1)) < tolerance) --from;
+  return from == most ? 0 : from + 1;
+}
+
 }  // namespace longhaul::sync::testing
