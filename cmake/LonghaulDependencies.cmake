@@ -18,6 +18,14 @@ if(LONGHAUL_TORCH)
   find_package(CLI11 REQUIRED)
   find_package(Httplib REQUIRED)  # cmake/FindHttplib.cmake; seen by longhaul/run/focus alone
   find_package(Torch REQUIRED)
+  if(LONGHAUL_PYTHON)
+    if(NOT Python_EXECUTABLE)
+      set(Python_EXECUTABLE /usr/bin/python3)  # Debian's, as the scripts; a wheel names another
+    endif()
+    set(PYBIND11_FINDPYTHON ON)
+    find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
+    find_package(pybind11 REQUIRED)  # seen by python/ alone
+  endif()
 endif()
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)

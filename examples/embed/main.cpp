@@ -72,7 +72,7 @@ class Regression final : public longhaul::Learner {
   std::uint64_t steps_ = 0;
 };
 
-longhaul::Result<longhaul::Evaluation> score(std::span<const float> model) {
+longhaul::Result<longhaul::Evaluation> score(longhaul::Rank, std::span<const float> model) {
   longhaul::Evaluation evaluation;
   for (std::size_t i = 0; i < kSize; ++i) {
     const double error = double(model[i]) - (i < kInputs ? double(i) : 3.0);
@@ -115,8 +115,8 @@ int main() {
   auto job = document ? run::resolve_job(*document) : longhaul::Result<run::Job>(document.error());
   if (!job) return std::fprintf(stderr, "%s\n", job.error().what.c_str()), 2;
   const run::OwnLearners learners{
-      .make = [](longhaul::Rank rank,
-                 const longhaul::Member&) -> longhaul::Result<std::unique_ptr<longhaul::Learner>> {
+      .make = [](longhaul::Rank rank, const longhaul::Member&,
+                 std::uint64_t) -> longhaul::Result<std::unique_ptr<longhaul::Learner>> {
         return std::unique_ptr<longhaul::Learner>(std::make_unique<Regression>(rank));
       },
       .score = score};

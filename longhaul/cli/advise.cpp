@@ -446,7 +446,7 @@ class Adviser {
   std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
                                 const std::vector<Candidate>& candidates, double limit_s) {
     const auto ends = run_all_or_anew(
-        runs, {.simulate = run_words,
+        runs, {.simulate = run_words_in_copies(),
                .at_once = args_.at_once,
                .threads = args_.common.threads,
                .progress = run::Progress::detect(args_.common.quiet),

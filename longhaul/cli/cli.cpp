@@ -16,9 +16,12 @@
 #include "longhaul/base/printable.h"
 #include "longhaul/base/settings.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/run/run_pool.h"
 
 namespace longhaul::cli {
 namespace {
+
+const run::OwnLearners* embedded_learners = nullptr;
 
 std::string suggest_subcommand(const CLI::App& app, int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
@@ -130,7 +133,16 @@ int run_words(const std::vector<std::string>& words) {
   return run(int(argv.size()), argv.data());
 }
 
-int run(int argc, const char* const* argv) {
+std::function<int(const std::vector<std::string>&)> run_words_in_copies() {
+  if (own_learners()) return {};
+  return run_words;
+}
+
+const run::OwnLearners* own_learners() { return embedded_learners; }
+
+int run(int argc, const char* const* argv, const Embedding& embedding) {
+  embedded_learners = embedding.learners;
+  run::set_own_program(embedding.program);
   // A failed check has said what failed; the exit code tells that the fault is ours.
   std::signal(SIGABRT, [](int) { std::_Exit(kInternal); });
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an Error, as a full disk is

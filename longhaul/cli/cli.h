@@ -4,22 +4,38 @@
 // that was required, 2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130
 // Ctrl-C.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace CLI {
 class App;
 }
+namespace longhaul::run {
+struct OwnLearners;
+}
 
 namespace longhaul::cli {
 
 inline constexpr int kDone = 0, kBadUsage = 2, kFailed = 3, kInternal = 4, kInterrupted = 130;
 
-// Parses and carries out; never throws.
-int run(int argc, const char* const* argv);
+// A program that embeds the command line with learners of its own: they are in place of [model] and
+// [data], which its job files need not have.
+struct Embedding {
+  const run::OwnLearners* learners = nullptr;  // outlive run(); null: none
+  std::vector<std::string> program = {};       // the words that start that program again
+};
+
+// Parses and carries out; never throws. One call at a time in a process.
+int run(int argc, const char* const* argv, const Embedding& = {});
 
 // The same of words without the program's name.
 int run_words(const std::vector<std::string>& words);
+// That, for runs in copies of this process; empty where it is embedded: a copy has not its threads.
+std::function<int(const std::vector<std::string>&)> run_words_in_copies();
+
+// Those of the program that embeds this one; null: none.
+const run::OwnLearners* own_learners();
 
 // `code` is written when the subcommand was chosen and has run.
 void add_simulate(CLI::App&, int& code);

@@ -105,7 +105,7 @@ Status run_rest(const CompareArgs& args, const std::string& base, std::vector<Co
     of.push_back(&one);
   }
   run::preload_torch_library(runs.front().job->job);
-  const auto ends = run_all_or_anew(todo, {.simulate = run_words,
+  const auto ends = run_all_or_anew(todo, {.simulate = run_words_in_copies(),
                                            .at_once = args.at_once,
                                            .threads = args.common.threads,
                                            .progress = options.progress,
@@ -258,7 +258,9 @@ Result<int> emit(const CompareArgs& args, const Comparison& comparison, const st
         tasks.back().command.push_back(std::move(word));
     if (has_run(one.folder)) tasks.back().command.push_back("--resume");
   }
-  fmt::print("{}", emitted_tasks(args.emit, comparison.name, program, tasks));
+  for (EmittedTask& task : tasks)  // the words of "python3 train.py" after its first
+    task.command.insert(task.command.begin(), program.begin() + 1, program.end());
+  fmt::print("{}", emitted_tasks(args.emit, comparison.name, program.front(), tasks));
   fmt::print(stderr, "{} tasks; when they have ended: the same command with --gather instead\n",
              tasks.size());
   return kDone;

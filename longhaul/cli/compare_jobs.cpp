@@ -187,7 +187,7 @@ class Builder {
 
   Result<run::Document> document(const std::vector<std::size_t>& at,
                                  std::optional<std::uint64_t> seed) {
-    run::Overrides overrides{options_.sets, options_.wan};
+    run::Overrides overrides = options_.overrides();
     for (std::size_t i = 0; i < axes_.size(); ++i)
       if (const std::string& value = axes_[i].values[at[i]]; !value.empty())
         overrides.sets.push_back(axes_[i].key + "=" + value);
@@ -243,7 +243,7 @@ Result<Comparison> compared_jobs(const RunOptions& options, const CompareAxes& a
   Parts parts = run::all_parts();
   LH_LET(axes, axes_of(parts, asked));
   if (!axes[0].all && !asked.syncs.empty() && !asked.lenient) {
-    LH_LET(doc, run::load_document(options.job, {options.sets, options.wan}));
+    LH_LET(doc, run::load_document(options.job, options.overrides()));
     LH_TRY(check_sync_keys(parts, doc.table("sync"), asked.syncs));
   }
   return Builder(options, asked, std::move(parts), std::move(axes)).build();

@@ -56,7 +56,8 @@ Result<int> launch(const LaunchArgs& args) {
   };
   LH_LET(page, view_if_asked(folder, options.view, options.quiet));
   if (!page)
-    with.run_in_copy = run_words;  // a page has a thread, which copies of this process lack
+    with.run_in_copy =
+        run_words_in_copies();  // a page has a thread, which copies of this process lack
   LH_LET(launched, run::launch(job, with));
   const run::Summary& summary = launched.summary;
   if (options.json)

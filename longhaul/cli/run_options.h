@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "longhaul/cli/cli.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/sockets.h"
 
@@ -56,9 +57,12 @@ struct JobOptions {
 
   // `more`: settings after those of --set.
   Result<run::Job> load(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = sets;
-    all.insert(all.end(), more.begin(), more.end());
-    return run::load_job(job, {std::move(all), wan});
+    run::Overrides all = overrides();
+    all.sets.insert(all.sets.end(), more.begin(), more.end());
+    return run::load_job(job, all);
+  }
+  run::Overrides overrides() const {
+    return {.sets = sets, .wan = wan, .own = own_learners() != nullptr};
   }
 
   // Error: it has no [focus], and `remedy`.
@@ -123,6 +127,7 @@ struct RunOptions : JobOptions {
             .threads = threads,
             .progress = run::Progress::detect(quiet),
             .until_s = until_s,
+            .learners = own_learners(),
             .record = mode};
   }
 

@@ -53,7 +53,7 @@ Result<int> serve_one(const ServeArgs& args, const run::Job& job) {
                             .folder = run::node_folder(folder_of(args, job), job.members()[rank]),
                             .force = args.force,
                             .rejoin = args.rejoin,
-                            .program = program ? *program : "",
+                            .program = program ? program->front() : "",
                             .security = args.security,
                             .port = args.port};
   if (!args.quiet)

@@ -95,7 +95,8 @@ Result<int> site(const SiteArgs& args) {
                    .faults_are_made = args.faults_are_made,
                    .progress = common.progress,
                    .security = args.security,
-                   .record = common.record}));
+                   .record = common.record,
+                   .learners = own_learners()}));
   std::error_code code;
   if (args.common.json)
     fmt::print("{}", run::summary_text(summary));

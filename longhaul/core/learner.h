@@ -1,6 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "longhaul/base/archive.h"
 #include "longhaul/base/result.h"
@@ -17,6 +20,13 @@ namespace longhaul {
 // nobody else touches the learner meanwhile.
 class Learner {
  public:
+  // What a model has beside the values of the layout, which no step changes and no exchange
+  // carries: a frozen tensor.
+  struct FixedPart {
+    std::string name;
+    std::uint64_t digest = 0;  // of its values
+  };
+
   virtual ~Learner() = default;
   virtual std::shared_ptr<const Layout> layout() const = 0;
   // layout()->size() elements in layout order, valid as long as the learner; a phantom's are empty.
@@ -27,6 +37,10 @@ class Learner {
   virtual Result<StepResult> step(const Work&) = 0;
   // Parameters, optimiser, position in the data.
   virtual void state(Archive&) = 0;
+  // Equal at all nodes, as the parameters are before the first step; hosts compare both. In the
+  // model's order; at most kMostFixedParts.
+  static constexpr std::size_t kMostFixedParts = 64;
+  virtual std::vector<FixedPart> fixed_parts() const { return {}; }
 };
 
 // How well a model does on the test set; asked by hosts, off the clock.

@@ -158,9 +158,10 @@ struct SyncTraits {
   std::string_view when_lost = {};  // what it does when a peer is lost, in words
   // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
   bool lets_return = false;
-  bool takes_factors = false;  // asks the learner for sufficient factors
-  bool takes_parts = false;    // asks the learner for passes in parts
-  bool served = false;         // talks to a server by itself, not through an overlay
+  // The kind of work that it asks the learner for and that not every learner can do, as name_of()
+  // says: "full gradient"; empty: steps, gradients and the state of the optimiser.
+  std::string_view asks = {};
+  bool served = false;  // talks to a server by itself, not through an overlay
   // No other node has the state of its server, unless [server] standby_every is set.
   bool server_is_needed = false;
   // Its rounds are its own; of means the overlay forms one of the models, when the run ends.

@@ -33,7 +33,7 @@ Status run_doctor_participant(const Job&, const DoctorOptions&);
 Result<std::uint32_t> find_site(const Job&, const std::string& name);
 
 struct DoctorsOptions {
-  std::string program = {};                 // the longhaul that each process is
+  std::vector<std::string> program = {};    // the words that start what each process is
   std::vector<std::string> arguments = {};  // for every `longhaul doctor`
   std::vector<std::string> network = {};    // of those, what the router needs: JOB, --set, --wan
   bool lab = false;                         // in the emulated WAN; else on the loopback

@@ -416,7 +416,7 @@ Result<Score> evaluate(const std::string& run_folder) {
 }
 
 Result<PartitionTable> partition_table(const Job& job) {
-  const bool none = job.kind("data") == "none";
+  const bool none = job.kind("data") == "none" || job.kind("data") == "own";
   if (none && job.kind("model") == "own") return PartitionTable{};
   LH_LET(workload, Workload::load(job, /*numbers=*/false));
   PartitionTable table;

@@ -101,7 +101,8 @@ Status Lab::start_router() {
   if (pipe2(ends, O_CLOEXEC) != 0) return unavailable("no pipe for the router");
   const lab::Descriptor stop(ends[0]);
   stop_ = lab::Descriptor(ends[1]);
-  ChildSpec spec{"router", {options_.program, "lab-router"}};
+  ChildSpec spec{"router", options_.program};
+  spec.command.push_back("lab-router");
   spec.keep.push_back(stop.get());
   spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
   std::string tuns;

@@ -107,7 +107,7 @@ class ProcessFaults {
 };
 
 struct LabOptions {
-  std::string program = {};                 // the longhaul that the router is
+  std::vector<std::string> program = {};    // the words that start what the router is
   std::vector<std::string> arguments = {};  // for it: the job file, --set ...
   std::string file = {};  // where the router writes its counts: lab.json of a run; "": nowhere
   ChildProcesses::Line line = {};  // the router's output and warnings

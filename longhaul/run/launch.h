@@ -12,7 +12,7 @@
 namespace longhaul::run {
 
 struct LaunchOptions {
-  std::string program = {};                 // the longhaul that each process is
+  std::vector<std::string> program = {};    // the words that start what each process is
   std::vector<std::string> arguments = {};  // for every `longhaul site`: the job file, --set ...
   std::string folder = {};                  // of the run; node NAME writes to its sub-folder NAME
   ExistingFolder existing = ExistingFolder::refuse;

@@ -74,7 +74,7 @@ Result<std::optional<PerfResult>> perf_site(const Job&, const PerfTask&, const P
 
 // As real processes of this machine.
 struct PerfLaunch {
-  std::string program = {};                 // the longhaul that each is
+  std::vector<std::string> program = {};    // the words that start what each is
   std::vector<std::string> arguments = {};  // job file and settings, for nodes and router
   std::vector<std::string> task = {};       // words for the nodes alone: the PerfTask
   bool lab = false;                         // over an emulated WAN; else over loopback

@@ -31,20 +31,21 @@ NodeProcesses::NodeProcesses(ChildProcesses& children, const Job& job, const Nod
 
 ChildSpec NodeProcesses::spec(Rank rank) const {
   const std::string& name = names_[rank];
-  ChildSpec spec{name, {command_.program, command_.subcommand}, sockets_.descriptor(rank)};
+  ChildSpec spec{name, command_.program, sockets_.descriptor(rank)};
   if (lab_) spec.network = lab_->network(sites_[rank]);
   const auto add = [&](const std::vector<std::string>& words) {
     spec.command.insert(spec.command.end(), words.begin(), words.end());
   };
+  add({command_.subcommand});
   add(command_.arguments);
   add({"--site", name, "--addresses", sockets_.addresses()});
   add(keys_ ? std::vector<std::string>{"--keys", keys_->folder()}
             : std::vector<std::string>{"--insecure"});
   if (command_.own) add(command_.own(rank));
   if (command_.run_in_copy)
-    spec.instead = [this, words = std::vector(spec.command.begin() + 1, spec.command.end())] {
-      return command_.run_in_copy(words);
-    };
+    spec.instead =
+        [this, words = std::vector(spec.command.begin() + std::ptrdiff_t(command_.program.size()),
+                                   spec.command.end())] { return command_.run_in_copy(words); };
   return spec;
 }
 

@@ -53,9 +53,9 @@ class ListeningSockets {
 class ThrowawayKeys;  // run/sockets.h
 
 struct NodeCommand {
-  std::string program = {};                                // the longhaul that each process is
-  std::string subcommand = {};                             // that runs one node
-  std::vector<std::string> arguments = {};                 // for all: the job file, --set ...
+  std::vector<std::string> program = {};    // the words that start what each process is
+  std::string subcommand = {};              // that runs one node
+  std::vector<std::string> arguments = {};  // for all: the job file, --set ...
   std::function<std::vector<std::string>(Rank)> own = {};  // for one node alone; may be empty
   bool insecure = false;  // without TLS; else with keys of this run alone
   // Carries out such a command in a copy of this process, which has loaded libtorch once for all

@@ -114,10 +114,12 @@ class Pool {
 
   void start(std::size_t i) {
     const auto words = command_of(runs_[i], threads());
-    ChildSpec spec = {.name = std::to_string(i), .command = words, .instead = [this, &words] {
-                        return options_.simulate(words);
-                      }};
-    spec.command.insert(spec.command.begin(), "longhaul");
+    ChildSpec spec = {.name = std::to_string(i), .command = {"longhaul"}};
+    if (options_.simulate)
+      spec.instead = [this, &words] { return options_.simulate(words); };
+    else if (auto program = own_program())
+      spec.command = *std::move(program);
+    spec.command.insert(spec.command.end(), words.begin(), words.end());
     if (const Status started = children_.start(spec); !started) {
       ends_[i].message = started.error().what;
       ends_[i].exit.code = 4;
@@ -168,11 +170,23 @@ std::vector<PoolEnd> run_all(const std::vector<PoolRun>& runs, const PoolOptions
   return Pool(runs, options).run();
 }
 
-Result<std::string> own_program() {
+namespace {
+
+std::vector<std::string>& said_program() {
+  static std::vector<std::string> words;
+  return words;
+}
+
+}  // namespace
+
+void set_own_program(std::vector<std::string> words) { said_program() = std::move(words); }
+
+Result<std::vector<std::string>> own_program() {
+  if (!said_program().empty()) return said_program();
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) return unavailable("/proc/self/exe: " + code.message());
-  return program.string();
+  return std::vector{program.string()};
 }
 
 }  // namespace longhaul::run

@@ -29,7 +29,8 @@ struct PoolEnd {
 
 struct PoolOptions {
   // Carries out a command line, "simulate" first, and returns the exit code. It runs in a copy of
-  // this process, which need not load libtorch and libraries again for each run.
+  // this process, which need not load libtorch and libraries again for each run. Empty: each run
+  // is a process of own_program().
   std::function<int(const std::vector<std::string>&)> simulate;
   unsigned at_once = 1;  // processes
   unsigned threads = 0;  // of each; 0: the cores, divided among the processes
@@ -43,7 +44,9 @@ struct PoolOptions {
 // write a checkpoint and end, and the others are not started. Ends: one a run, in the same order.
 std::vector<PoolEnd> run_all(const std::vector<PoolRun>&, const PoolOptions&);
 
-// The file of this program. Error: /proc is not there.
-Result<std::string> own_program();
+// The words that start this program again, its file first. Error: /proc is not there.
+Result<std::vector<std::string>> own_program();
+// A program that embeds ours says which start it: {"/usr/bin/python3", "train.py"}. Before threads.
+void set_own_program(std::vector<std::string>);
 
 }  // namespace longhaul::run

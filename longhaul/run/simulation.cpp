@@ -11,6 +11,33 @@
 #include "longhaul/run/network.h"
 
 namespace longhaul::run {
+namespace {
+
+// What two nodes must begin with alike and do not; "": nothing.
+std::string first_difference(Learner& one, Learner& other) {
+  const auto& a = one.layout()->layers();
+  const auto& b = other.layout()->layers();
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    if (i >= std::min(a.size(), b.size()) || a[i].name != b[i].name)
+      return "the list of trained tensors (" + (i < a.size() ? a : b)[i].name + ")";
+    if (a[i].shape != b[i].shape) return "the shape of tensor " + a[i].name;
+    const Range range = a[i].range;
+    const auto values = [range](Learner& of) {
+      return std::as_bytes(of.params().subspan(range.offset, range.length));
+    };
+    if (!std::ranges::equal(values(one), values(other)))
+      return "the start value of tensor " + a[i].name;
+  }
+  const auto fixed = one.fixed_parts(), others = other.fixed_parts();
+  for (std::size_t i = 0; i < std::max(fixed.size(), others.size()); ++i)
+    if (i >= std::min(fixed.size(), others.size()) || fixed[i].name != others[i].name ||
+        fixed[i].digest != others[i].digest)
+      return "frozen tensor " + (i < fixed.size() ? fixed : others)[i].name;
+  return "";
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload workload,
                                                      unsigned threads) {
   std::unique_ptr<Simulation> simulation(new Simulation(std::move(workload)));
@@ -49,6 +76,27 @@ Status Simulation::build(const Job& job, unsigned threads) {
     world_->add(std::move(place), std::move(strategy), learner.get());
   }
   inject(job);
+  return workload_.is_own() ? begin_alike() : Status(Ok{});
+}
+
+// Own learners: what sites over sockets compare when they meet.
+Status Simulation::begin_alike() const {
+  Learner* first = nullptr;
+  std::string first_site;
+  for (Rank rank = 0; rank < members_->size(); ++rank) {
+    Learner* const one = learners_[rank].get();
+    if (!one) continue;
+    const std::string& site = (*members_)[rank].site;
+    if (!first) {
+      first = one;
+      first_site = site;
+      continue;
+    }
+    const std::string what = first_difference(*first, *one);
+    if (!what.empty())
+      return invalid(fmt::format("{} differs between sites {} and {}; all begin with the same",
+                                 what, first_site, site));
+  }
   return Ok{};
 }
 

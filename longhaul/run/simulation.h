@@ -52,6 +52,7 @@ class Simulation {
   explicit Simulation(Workload workload) : workload_(std::move(workload)) {}
   Status build(const Job&, unsigned threads);
   void inject(const Job&);
+  Status begin_alike() const;
   Status restart(Rank);
 
   const Job* job_ = nullptr;  // outlives this if nodes begin anew

@@ -114,6 +114,9 @@ std::vector<net::SharedInput> shared_inputs(const Workload& workload, Learner* l
         fmt::format("{}{} numbers", path.empty() ? "" : path + ", ", start.size()),
         XXH3_64bits_withSeed(start.data(), start.size() * sizeof(float), workload.code_digest())));
   }
+  if (learner)
+    for (const Learner::FixedPart& part : learner->fixed_parts())
+      inputs.push_back(input("frozen tensor " + part.name, "as it is there", part.digest));
   const auto [train, test] = workload.shared_sets();
   if (train) inputs.push_back(of_set("[data] path", workload.data_paths().first, *train));
   if (test) inputs.push_back(of_set("[data] test_path", workload.data_paths().second, *test));

@@ -45,7 +45,7 @@ Result<const learn::TorchFunctions*> torch_library() {
 }
 
 void preload_torch_library(const Job& job) {
-  if (job.kind("model") != "phantom") (void)torch_library();
+  if (job.kind("model") != "phantom" && job.kind("model") != "own") (void)torch_library();
 }
 
 }  // namespace longhaul::run

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "longhaul/core/score_sum.h"
 #include "longhaul/learn/models/registry.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/job/parts.h"
 #include "longhaul/run/lane_learner.h"
 #include "longhaul/run/model_trial.h"
 #include "longhaul/run/torch_library.h"
@@ -201,9 +203,15 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
   work.members_ = job.members();
   work.seed_ = job.job.seed;
   work.shards_.resize(work.members_.size());
+  if (const std::string kind = job.kind("model"); own && kind != "own" && kind != "phantom")
+    return invalid(fmt::format(
+        "{}: [model] kind = \"{}\" is trained by `longhaul`; this program brings a learner of its "
+        "own: leave [model] and [data] out, or say kind = \"own\"",
+        job.file, kind));
   if (job.kind("model") == "own") {
-    LH_TRY(work.load_own(job, own));
     work.phantom_ = !numbers;
+    work.own_tests_ = numbers && tests_at_sites(job);
+    LH_TRY(work.load_own(job, own, only));
     return work;
   }
   LH_LET(model, learn::read_model(job.model));
@@ -219,6 +227,7 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
   }
   const bool phantom_model = work.model_.kind == "phantom";
   work.phantom_ = phantom_model || !numbers;
+  work.own_tests_ = !work.phantom_ && tests_at_sites(job);
   if (phantom_model && work.data_.kind == "none") {
     work.samples_ = kPhantomShard * job.workers();
   } else {
@@ -271,32 +280,39 @@ Workload::SharedSets Workload::shared_sets() const {
 }
 
 Result<Workload::ThreadSetup> Workload::set_up_threads() const {
-  if (phantom_) return ThreadSetup();
+  if (phantom_ || (own_ && !own_->uses_libtorch)) return ThreadSetup();
   LH_LET(torch, torch_library());
   torch->use_one_thread_per_learner();
   return ThreadSetup(torch->prepare_compute_thread);
 }
 
-Status Workload::load_own(const Job& job, const OwnLearners* own) {
+Status Workload::load_own(const Job& job, const OwnLearners* own, std::optional<Rank> only) {
   if (!own)
     return invalid(job.file +
                    ": [model] kind = \"own\": only for programs that bring their own "
                    "learners (examples/embed); choose another kind");
+  const std::string_view asks = entry_with(*job.sync.entry, job.sync.settings).traits.asks;
+  if (own->can && !asks.empty() && !own->can(asks))
+    return invalid(
+        fmt::format("{}: [sync] kind = \"{}\" asks the learner for a {}, which a loop of one's own "
+                    "cannot give{}",
+                    job.file, job.sync.entry->name, asks,
+                    asks == "score" ? " without a score()" : "; choose another kind"));
   own_ = own;
   samples_ = own->training_samples;
-  for (Rank rank = 0; rank < members_.size(); ++rank) {
-    if (!members_[rank].is(Role::worker)) continue;
-    auto learner = make_learner(rank);  // made again for the run: only the layout is wanted here
-    if (!learner) return learner.error();
-    layout_ = whole_layout_ = (*learner)->layout();
-    return Ok{};
-  }
+  Rank rank = only.value_or(0);
+  while (!only && !members_[rank].is(Role::worker)) ++rank;  // a job has a worker
+  LH_LET(learner, own->make(rank, members_[rank], seed_));
+  layout_ = whole_layout_ = learner->layout();
+  if (!phantom_ && members_[rank].is(Role::worker))
+    first_ = std::make_shared<std::pair<Rank, std::unique_ptr<Learner>>>(rank, std::move(learner));
   return Ok{};
 }
 
 Result<std::unique_ptr<Learner>> Workload::make_learner(Rank rank) const {
-  if (own_ && !phantom_) return own_->make(rank, members_[rank]);
-  return make_learner(shards_.at(rank), rank);
+  if (!own_ || phantom_) return make_learner(shards_.at(rank), rank);
+  if (first_ && first_->first == rank && first_->second) return std::move(first_->second);
+  return own_->make(rank, members_[rank], seed_);
 }
 
 Result<std::unique_ptr<Learner>> Workload::make_lanes(Rank rank, std::uint32_t lanes) const {
@@ -354,8 +370,9 @@ Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
 Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
   if (phantom_ || (own_ && !own_->score)) return NodeScore();
   if (own_)
-    return NodeScore(
-        [score = own_->score](Rank, std::span<const float> model) { return score(model); });
+    return NodeScore([this](Rank rank, std::span<const float> model) {
+      return rank == kEveryTest ? score_all_sites(model) : own_->score(rank, model);
+    });
   LH_LET(torch, torch_library());
   LH_LET(made, torch->make_scorer(model_, split_.test));
   const std::shared_ptr<learn::Scorer> scorer = std::move(made);
@@ -366,6 +383,20 @@ Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
     if (share == rows.end()) return Evaluation{};
     return scorer->score(model, threads, {share->second.first, share->second.second});
   });
+}
+
+// By an own learner's score: that of the first worker, or where sites have tests of their own those
+// of every site's first worker together.
+Result<Evaluation> Workload::score_all_sites(std::span<const float> model) const {
+  std::map<Rank, Evaluation> scores;
+  std::set<std::string> scored;
+  for (Rank rank = 0; rank < members_.size(); ++rank) {
+    if (!members_[rank].is(Role::worker) || !scored.insert(members_[rank].site).second) continue;
+    LH_LET(score, own_->score(rank, model));
+    if (!own_tests_) return score;
+    scores.emplace(rank, score);
+  }
+  return ScoreSum::sum(scores);
 }
 
 Status Workload::save(const std::string& file, std::span<const float> model) const {

@@ -19,10 +19,17 @@ namespace longhaul::run {
 // Learners of the embedding program, for [model] kind = "own". See examples/embed.
 struct OwnLearners {
   // For each worker, in the order of ranks. Equal layouts and, to begin with, equal parameters.
-  std::function<Result<std::unique_ptr<Learner>>(Rank, const Member&)> make;
-  // On the test set; called from other threads, one at a time. Empty: there is nothing to score.
-  std::function<Result<Evaluation>(std::span<const float> model)> score = {};
+  // `seed`: the job's. A process that holds no worker asks for that of its own node, for the layout
+  // alone.
+  std::function<Result<std::unique_ptr<Learner>>(Rank, const Member&, std::uint64_t seed)> make;
+  // On the test set of the node's site: with [data] kind = "own" each site has its own, and the
+  // scores of all are added up; else it is the same everywhere. Called from other threads, one at a
+  // time. Empty: there is nothing to score.
+  std::function<Result<Evaluation>(Rank, std::span<const float> model)> score = {};
   std::uint64_t training_samples = 0;  // of all workers; what an epoch is for max_epochs
+  // Can they do work of this name (SyncTraits::asks)? Empty: whatever a strategy asks for.
+  std::function<bool(std::string_view work)> can = {};
+  bool uses_libtorch = true;  // the one of the program: its threads are prepared for it
 };
 
 class Workload {
@@ -48,6 +55,7 @@ class Workload {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   bool phantom() const { return phantom_; }
+  bool is_own() const { return own_ && !phantom_; }
   // What sites exchange, and with what each keeps (core/kept_values.h) the model as a whole, which
   // is scored and written.
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
@@ -62,7 +70,7 @@ class Workload {
   using Score = std::function<Result<Evaluation>(std::span<const float>)>;
   Result<Score> make_scorer(unsigned threads) const;
   // Each site holds out a test set of its own, and the first worker of a site scores with it.
-  bool own_tests() const { return !phantom_ && !own_ && learn::tests_at_sites(data_); }
+  bool own_tests() const { return own_tests_; }
   // The same on the test set that a node scores with: all of it; with own_tests() that of its site,
   // or none.
   static constexpr Rank kEveryTest = Rank(-1);  // in place of a node: the tests of all sites
@@ -106,7 +114,8 @@ class Workload {
   Status try_script() const;
   Result<std::unique_ptr<Learner>> make_learner(std::vector<std::uint32_t> shard,
                                                 std::uint32_t origin) const;
-  Status load_own(const Job&, const OwnLearners*);
+  Status load_own(const Job&, const OwnLearners*, std::optional<Rank> only);
+  Result<Evaluation> score_all_sites(std::span<const float> model) const;
 
   const OwnLearners* own_ = nullptr;
   learn::ModelConfig model_;
@@ -134,6 +143,9 @@ class Workload {
   std::uint64_t code_digest_ = 0;
   std::map<Rank, std::pair<std::size_t, std::size_t>> test_rows_;  // with own tests: first, end
   bool phantom_ = false;
+  bool own_tests_ = false;
+  // The own learner that was made for the layout, until its node asks for it.
+  std::shared_ptr<std::pair<Rank, std::unique_ptr<Learner>>> first_;
 };
 
 }  // namespace longhaul::run

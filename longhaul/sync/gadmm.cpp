@@ -60,6 +60,7 @@ class Gadmm final : public Strategy {
                     .takes_unbiased = false,
                     .when_lost = "the chain closes over the gap and the others go on",
                     .lets_return = true,
+                    .asks = "full gradient",
                     .mean_at_end = true},
          .small = {{"bits", {std::int64_t(8)}}},
          .costs = {{.rounds = "every iteration",

@@ -76,6 +76,7 @@ class Lag final : public Strategy {
                     .takes_unbiased = false,
                     .when_lost = "its gradient is taken out of the sum and the others go on",
                     .lets_return = true,
+                    .asks = "full gradient",
                     .served = true,
                     .only_overlay = "hub"},
          .presets = {{"overlay", "kind", {std::string("hub")}}},

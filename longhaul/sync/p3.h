@@ -43,7 +43,7 @@ class P3 final : public Strategy {
                     .when_lost = "waits until the others agree that it is gone, repeats the parts "
                                  "that lack it without it",
                     .lets_return = true,
-                    .takes_parts = true},
+                    .asks = "backward part"},
          .costs = {{.rounds = "every step",
                     .sent = "an exchange of S",
                     .waits_for = "all, every layer",

@@ -128,7 +128,7 @@ SyncEntry Sfb::entry() {
                   .takes_unbiased = false,
                   .when_lost = "the others agree which of its clocks count and go on",
                   .lets_return = true,
-                  .takes_factors = true,
+                  .asks = "sufficient factors",
                   .mean_at_end = true},
        .small = {{"hash_every", {std::int64_t(2)}},
                  {"mean_every", {std::int64_t(3)}},

@@ -33,6 +33,7 @@ class SkewScout final : public Strategy {
     SyncTraits traits = Gaia::entry().traits;
     traits.bits = Bits::schedule;
     traits.lets_return = false;
+    traits.asks = "score";
     return strategy_entry<SkewScout>(
         {.name = "skewscout",
          .summary = "tune gaia or fedavg by how much accuracy models lose at other sites",
@@ -290,6 +291,7 @@ class SkewScout final : public Strategy {
     if (!tuned) return;
     traits = entry_with(tuned_entry(config.strategy), *tuned).traits;
     traits.lets_return = false;
+    traits.asks = "score";
     if (config.strategy != "fedavg") traits.bits = Bits::schedule;
   }
 

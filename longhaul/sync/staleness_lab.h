@@ -51,6 +51,7 @@ class StalenessLab final : public Strategy {
          .summary = "lock step with updates applied late on purpose: what staleness alone costs",
          .traits = {.takes_outer = false,
                     .when_lost = "stops: the experiment is one with a fixed number of workers",
+                    .asks = "fixed gradient",
                     .mean_at_end = true},
          // Some updates are due within few rounds, and some are not.
          .small = {{"max_delay", {std::int64_t{2}}}},

@@ -352,6 +352,7 @@ Result<Split> load_tokens(const DataConfig& config, const std::string& path,
 
 const std::array kKinds = {
     DataEntry{"none", "no data: phantom models", {}},
+    DataEntry{"own", "read by the program that brings [model] kind = \"own\", at each site", {}},
     DataEntry{"mnist",
               "60,000 digits of 28x28",
               {"path", "test_path"},

@@ -171,8 +171,9 @@ Result<Split> load_data(const DataConfig& config) {
   LH_LET(entry, find_data(config.kind));
   if (!entry->load)
     return invalid(
-        "[data] kind = \"none\" holds no samples: only phantom models run without; set "
-        "another kind");
+        "[data] kind = \"{}\" holds no samples: only phantom models run without; set "
+        "another kind",
+        config.kind);
   const std::string path = path_of(*entry, config);
   if (path.empty() && entry->place != Place::none)
     return invalid("[data] kind = \"{}\": expected path = \"...\", the {} of the data", config.kind,

@@ -471,6 +471,9 @@ Result<Document> load_document(const std::string& path, const Overrides& overrid
   LH_TRY(add_sites(doc));
   for (const std::string& set : overrides.sets)
     if (!names_wan(set)) LH_TRY(override_setting(doc, set));
+  for (const char* table : {"model", "data"})
+    if (overrides.own && !doc.find("focus") && !doc.table(table).find("kind"))
+      doc.table(table).set({"kind", {std::string("own")}, "default", 0});
   settle_data_paths(doc);
   return doc;
 }

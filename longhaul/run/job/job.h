@@ -88,7 +88,8 @@ Result<Job> resolve_job(Document);
 // What the command line lays over a job file.
 struct Overrides {
   std::vector<std::string> sets;  // --set, in their order
-  std::string wan;  // --wan: a preset, or a file with a [wan], in place of the network; "": none
+  std::string wan;   // --wan: a preset, or a file with a [wan], in place of the network; "": none
+  bool own = false;  // [model] and [data] are of kind "own" unless the file says otherwise
 };
 // The file with all of it applied. A job without [[site]] tables has its preset's sites by then,
 // so that --set can name them.

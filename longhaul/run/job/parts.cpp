@@ -105,8 +105,16 @@ Round report_every(const Job& job) {
   return std::max<Round>(1, Round(std::llround(rounds)));
 }
 
+namespace {
+
+bool is_served(const Job& job) {
+  return entry_with(*job.sync.entry, job.sync.settings).traits.served;
+}
+
+}  // namespace
+
 bool tests_at_sites(const Job& job) {
-  if (job.kind("model") == "own") return false;
+  if (job.kind("model") == "own") return job.kind("data") == "own" && !is_served(job);
   const auto data = learn::read_data(job.data);
   return data && learn::tests_at_sites(*data);
 }

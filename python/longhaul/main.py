@@ -1,0 +1,114 @@
+"""The command line of a script with a loop of its own: python3 train.py simulate job.toml."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from longhaul import _longhaul
+from longhaul.site import RunEnded, Site, _Score, told
+
+# Commands of the C++ program that read a model.pt of its own or train a built-in model.
+REFUSED = ("evaluate", "export", "predict", "sample", "serve", "query", "model")
+
+
+def _program() -> list[str]:
+    """The words that start this script again."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is not None and spec.name:  # python3 -m package.train
+        name = spec.name[: -len(".__main__")] if spec.name.endswith(".__main__") else spec.name
+        return [sys.executable, "-m", name]
+    return [sys.executable, os.path.abspath(sys.argv[0])]
+
+
+class Loops:
+    """The loops of one command: a thread for each site of this process."""
+
+    def __init__(self, train: Callable[[Site], Any],
+                 score: Callable[[Any, Site], dict[str, float]] | None):
+        self._train = train
+        self.sites: dict[int, Site] = {}
+        Site._playing = None
+        _Score.function = score
+        self.has_score = score is not None
+
+    def start(self, rank: int, name: str, index: int, trains: bool, seed: int,
+              loop: _longhaul.Loop) -> None:
+        site = Site(name, index, rank, seed, trains, loop)
+        self.sites[rank] = site
+        threading.Thread(target=site._run, args=(self._train,), name=f"site {name}",
+                         daemon=True).start()
+
+    def score(self, rank: int, address: int, size: int) -> tuple[float, float, int]:
+        site = self.sites.get(rank) or next(iter(self.sites.values()))
+        return _Score.of(site, address)
+
+
+def run(words: list[str], train: Callable[[Site], Any],
+        score: Callable[[Any, Site], dict[str, float]] | None) -> int:
+    """Carries out a command line; returns its exit code."""
+    loops = Loops(train, score)
+    return _longhaul.run(words, _program(), loops.start, loops.score if score else None)
+
+
+def _follow(words: list[str], train: Callable[[Site], Any]) -> int:
+    """A process of a site that is not its rank 0: what it needs of the job comes from rank 0."""
+    from longhaul.group import Follower
+
+    name = words[words.index("--site") + 1]
+    sets = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--set"]
+    job = next(word for i, word in enumerate(words[1:], 1)
+               if not word.startswith("-") and words[i - 1] in ("site", "--quiet", "--json"))
+    site = Follower(name, 0, -1, _longhaul.seed(job, sets), True, None)
+    site._follows = True
+    try:
+        site.run(train)
+    except RunEnded:
+        pass
+    except Exception as error:
+        print(f"longhaul: site {name}, process {os.environ['RANK']}:\n{traceback.format_exc()}"
+              f"longhaul: site {name}, process {os.environ['RANK']}: {told(error)}",
+              file=sys.stderr)
+        return 2
+    return 0
+
+
+def main(train: Callable[[Site], Any],
+         score: Callable[[Any, Site], dict[str, float]] | None = None,
+         argv: list[str] | None = None) -> NoReturn:
+    """The command line, with train(site) in place of the built-in models. Does not return.
+
+    train  runs at every site in a thread of its own; see longhaul.Site
+    score  score(model, site) returns {"loss": sum, "accuracy": sum, "samples": n} over the site's
+           own test samples, of a copy of the model in evaluation mode; the sums of all sites are
+           added up. "accuracy", how many are right, may be left out
+    argv   by default the words of the command line
+
+    Exit codes are those of longhaul: 0, 1 diverged, 2 bad job, usage or loop, 3 a peer or the
+    network failed, 4 internal error, 130 Ctrl-C.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] in REFUSED:
+        print(f"longhaul: {words[0]}: is for the built-in models: use the command longhaul "
+              f"{words[0]}", file=sys.stderr)
+        sys.exit(2)
+    if words and words[0] == "site" and int(os.environ.get("WORLD_SIZE", "1")) > 1 and (
+            "--site" in words):
+        # torchrun at this site: its rank 0 is the node, the others follow it.
+        if int(os.environ["RANK"]) > 0:
+            sys.exit(_follow(words, train))
+    if words and words[0] in ("simulate", "launch", "compare", "plan"):
+        # As torchrun: sites that share a machine share its cores, one thread each.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        if (torch := sys.modules.get("torch")) and os.environ["OMP_NUM_THREADS"] == "1":
+            torch.set_num_threads(1)
+    try:
+        code = run(words, train, score)
+    except KeyboardInterrupt:
+        code = 130
+    sys.stdout.flush()
+    sys.exit(code)

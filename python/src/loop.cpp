@@ -1,0 +1,149 @@
+#include "loop.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace longhaul::python {
+namespace {
+
+std::mutex& one_loop_at_a_time() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> Loop::hold_all() { return std::unique_lock(one_loop_at_a_time()); }
+
+void Loop::attach(Attached to) {
+  const std::lock_guard lock(mutex_);
+  attached_ = std::move(to);
+  changed_.notify_all();
+}
+
+Request Loop::next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return request_.has_value(); });
+  Request request = *std::move(request_);
+  request_.reset();
+  return request;
+}
+
+void Loop::answer(Reply reply) {
+  const std::lock_guard lock(mutex_);
+  reply_ = Result<Reply>(std::move(reply));
+  changed_.notify_all();
+}
+
+void Loop::refuse(Error error) {
+  const std::lock_guard lock(mutex_);
+  reply_ = Result<Reply>(std::move(error));
+  changed_.notify_all();
+}
+
+void Loop::leave(std::string why) {
+  const std::lock_guard lock(mutex_);
+  left_ = true;
+  why_ = std::move(why);
+  changed_.notify_all();
+}
+
+Error Loop::left_error() const {
+  if (!why_.empty()) return invalid(fmt::format("site {}: {}", site_, why_));
+  if (!attached_)
+    return invalid(
+        fmt::format("site {}: train() returned without site.attach(model, optimizer)", site_));
+  return invalid(fmt::format(
+      "site {}: train() returned after {} steps, before the run had ended; take batches from "
+      "site.batches(loader), which ends when the run ends",
+      site_, asked_ > 0 ? asked_ - 1 : 0));
+}
+
+void Loop::wait_for(std::unique_lock<std::mutex>& lock, const char* what,
+                    const std::function<bool()>& ready) {
+  for (auto pause = std::chrono::minutes(1); !changed_.wait_for(lock, pause, ready); pause *= 2)
+    note_(fmt::format("site {}: {} takes more than {} min", site_, what, pause.count()));
+}
+
+Result<Attached> Loop::attached(const std::function<Status()>& look) {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, std::chrono::milliseconds(100),
+                            [&] { return attached_ || left_; })) {
+    lock.unlock();
+    LH_TRY(look());
+    lock.lock();
+  }
+  if (left_) return left_error();
+  return *attached_;
+}
+
+Result<Reply> Loop::ask(const Request& request) {
+  const std::lock_guard turn(one_loop_at_a_time());
+  std::unique_lock lock(mutex_);
+  if (left_) return left_error();
+  const auto* work = std::get_if<const Work*>(&request);
+  asked_ += work && trains(**work);
+  request_ = request;
+  reply_.reset();
+  changed_.notify_all();
+  wait_for(lock, "one step of its loop", [&] { return reply_ || left_; });
+  if (!reply_) return left_error();
+  return *std::move(reply_);
+}
+
+void Loop::end() {
+  const std::lock_guard turn(one_loop_at_a_time());
+  std::unique_lock lock(mutex_);
+  if (left_) return;
+  request_ = End{};
+  changed_.notify_all();
+  wait_for(lock, "the end of train(), after the run,", [&] { return left_; });
+}
+
+Result<std::unique_ptr<Learner>> LoopLearner::make(std::shared_ptr<Loop> loop,
+                                                   const std::function<Status()>& look) {
+  LH_LET(to, loop->attached(look));
+  return std::unique_ptr<Learner>(new LoopLearner(std::move(loop), std::move(to)));
+}
+
+std::span<float> LoopLearner::params() {
+  if (!fetched_)
+    if (auto reply = loop_->ask(Fetch{}); !reply) failed_ = reply.error();
+  fetched_ = true;
+  lent_ = to_.wants_put;
+  return {to_.params, std::size_t(to_.layout->size())};
+}
+
+Status LoopLearner::put() {
+  if (failed_) return *failed_;
+  if (!lent_) return Ok{};
+  lent_ = false;
+  LH_TRY(loop_->ask(Put{}));
+  return Ok{};
+}
+
+Result<StepResult> LoopLearner::step(const Work& work) {
+  LH_TRY(put());
+  fetched_ = !to_.mirrored;
+  LH_LET(reply, loop_->ask(&work));
+  return std::move(reply.step);
+}
+
+void LoopLearner::state(Archive& ar) {
+  ar.expect("own loop");
+  ar.floats(params());
+  ar.floats(grads());
+  Buffer bytes;
+  if (!ar.loading()) {
+    auto reply = loop_->ask(Save{});
+    if (!reply) return ar.fail(reply.error().what);
+    bytes = std::move(reply->bytes);
+  }
+  ar(bytes);
+  if (!ar.loading() || ar.failed()) return;
+  if (const Status sent = put(); !sent) return ar.fail(sent.error().what);
+  if (auto reply = loop_->ask(Load{std::move(bytes)}); !reply) ar.fail(reply.error().what);
+}
+
+}  // namespace longhaul::python

@@ -1,0 +1,126 @@
+#pragma once
+// A training loop of the user's as a Learner: the loop runs in a thread of its own, and the host's
+// step() hands the turn over to it and waits. Exactly one of the two runs at a time, so the
+// parameters have one owner. Without Python: module.cpp translates.
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "longhaul/core/learner.h"
+
+namespace longhaul::python {
+
+// What a loop trains: memory of the loop's thread, which stays until the loop has left.
+struct Attached {
+  std::shared_ptr<const Layout> layout;
+  float* params = nullptr;  // layout->size() values each, in layout order
+  float* grads = nullptr;
+  std::vector<Learner::FixedPart> fixed = {};
+  // The two are copies of values that live elsewhere (a GPU, arrays): the host asks for them by
+  // Fetch before it reads.
+  bool mirrored = false;
+  // The host says by Put that it may have written the parameters: there are copies of them.
+  bool wants_put = false;
+};
+
+// What the host asks of a loop.
+struct Save {};  // all that it needs to go on, but the two vectors, as bytes
+struct Load {    // the same back; the vectors hold their values already
+  Buffer bytes;
+};
+struct Fetch {};  // mirrored: values into the vectors
+struct Put {};    // wants_put: the parameters may have changed
+struct End {};    // the run has ended; nothing is asked any more
+using Request = std::variant<const Work*, Save, Load, Fetch, Put, End>;
+
+struct Reply {
+  StepResult step = {};
+  Buffer bytes = {};  // of Save
+};
+
+// The seat at which host and loop meet. The host's calls come from one thread at a time.
+class Loop {
+ public:
+  // `note` gets a line for the user where a wait has become long.
+  Loop(std::string site, std::function<void(const std::string&)> note)
+      : site_(std::move(site)), note_(std::move(note)) {}
+
+  const std::string& site() const { return site_; }
+
+  // The loop's thread.
+
+  void attach(Attached);
+  // Hands the turn to the host and waits for it. What was asked before has been answered.
+  Request next();
+  void answer(Reply);
+  // An answer of another kind: the work is nothing this loop can do, or its numbers are wrong.
+  void refuse(Error);
+  // The loop is over and its thread ends: after End, by an error (`why`), or too early ("").
+  void leave(std::string why);
+
+  // The host's thread.
+
+  // Waits until the loop has attached. Calls `look` a few times a second, which may end the wait by
+  // an Error: Ctrl-C. An Error too if the loop left without attaching.
+  Result<Attached> attached(const std::function<Status()>& look);
+  // One loop of this process works at a time, whichever thread asks: others wait here for their
+  // turn. Error: the loop refused, or has left.
+  Result<Reply> ask(const Request&);
+  // Sends End and waits until the loop has left.
+  void end();
+  // Keeps all loops of this process waiting while the host runs code of the user's.
+  static std::unique_lock<std::mutex> hold_all();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Waits for `ready` with a note after a minute, two, four ...
+  void wait_for(std::unique_lock<std::mutex>&, const char* what,
+                const std::function<bool()>& ready);
+  Error left_error() const;
+
+  const std::string site_;
+  const std::function<void(const std::string&)> note_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::optional<Attached> attached_;
+  std::optional<Request> request_;
+  std::optional<Result<Reply>> reply_;
+  std::uint64_t asked_ = 0;
+  bool left_ = false;
+  std::string why_;
+};
+
+// The loop as the host sees it. Destroyed when the run has ended: waits for the loop to leave.
+class LoopLearner final : public Learner {
+ public:
+  static Result<std::unique_ptr<Learner>> make(std::shared_ptr<Loop>,
+                                               const std::function<Status()>& look);
+  ~LoopLearner() override { loop_->end(); }
+
+  std::shared_ptr<const Layout> layout() const override { return to_.layout; }
+  std::span<float> params() override;
+  std::span<float> grads() override { return {to_.grads, std::size_t(to_.layout->size())}; }
+  Result<StepResult> step(const Work&) override;
+  void state(Archive&) override;
+  std::vector<FixedPart> fixed_parts() const override { return to_.fixed; }
+
+ private:
+  LoopLearner(std::shared_ptr<Loop> loop, Attached to)
+      : loop_(std::move(loop)), to_(std::move(to)) {}
+  Status put();
+
+  std::shared_ptr<Loop> loop_;
+  Attached to_;
+  // Mirrored: the vectors are what the loop has; the host has had params() since and may have
+  // written.
+  bool fetched_ = true, lent_ = false;
+  std::optional<Error> failed_;  // of a Fetch, which has no answer: the next step's
+};
+
+}  // namespace longhaul::python

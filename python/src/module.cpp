@@ -1,0 +1,287 @@
+// The extension longhaul._longhaul: the command line with the loops of a Python program as its
+// learners. It is linked to no libtorch: tensors are reached by their addresses, so it works with
+// the PyTorch that the program has imported, whichever that is.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <xxhash.h>
+
+#include "longhaul/cli/cli.h"
+#include "longhaul/learn/data/batches.h"
+#include "longhaul/learn/models/registry.h"
+#include "longhaul/learn/models/spec.h"
+#include "longhaul/run/interrupt.h"
+#include "longhaul/run/job/job.h"
+#include "longhaul/run/workload.h"
+#include "loop.h"
+
+namespace py = pybind11;
+
+namespace longhaul::python {
+namespace {
+
+using Address = std::uintptr_t;  // of values that the caller keeps alive
+
+py::tuple none_but(const char* name) { return py::make_tuple(name); }
+
+// As the loop's thread reads it: a name, then what belongs to it.
+struct InPython {
+  py::tuple operator()(const Work* work) const { return std::visit(*this, *work); }
+  py::tuple operator()(const Save&) const { return none_but("save"); }
+  py::tuple operator()(const Load& load) const { return py::make_tuple("load", bytes(load.bytes)); }
+  py::tuple operator()(const Fetch&) const { return none_but("fetch"); }
+  py::tuple operator()(const Put&) const { return none_but("put"); }
+  py::tuple operator()(const End&) const { return none_but("end"); }
+
+  py::tuple operator()(const LocalStep&) const { return none_but("local step"); }
+  py::tuple operator()(const Gradient&) const { return none_but("gradient"); }
+  py::tuple operator()(const ApplyGradient& work) const {
+    return none_but(work.whole() ? "apply gradient" : "apply a part of the gradient");
+  }
+  py::tuple operator()(const ProximalStep& work) const {
+    return py::make_tuple("proximal step", work.mu, address(work.anchor->data()));
+  }
+  py::tuple operator()(const ScratchStep&) const { return none_but("scratch step"); }
+  py::tuple operator()(const Score& work) const {
+    return py::make_tuple("score", work.model ? address(work.model->data()) : Address(0));
+  }
+  py::tuple operator()(const ResetOptimizer&) const { return none_but("reset optimizer"); }
+  py::tuple operator()(const OptimizerState& work) const {
+    if (!work.whole)
+      return py::make_tuple("optimizer state", bytes(std::as_bytes(std::span(work.set))));
+    Buffer state;
+    if (!work.set.empty())
+      if (auto read = unpack_bytes(work.set)) state = *std::move(read);
+    return py::make_tuple("whole optimizer state", bytes(state));
+  }
+  py::tuple operator()(const FixedGradient& work) const {
+    return py::make_tuple("fixed gradient", work.samples);
+  }
+  template <class Other>
+  py::tuple operator()(const Other& work) const {  // no loop of one's own can
+    return none_but(std::string(name_of(work)).c_str());
+  }
+
+ private:
+  static Address address(const float* values) { return reinterpret_cast<Address>(values); }
+  static py::bytes bytes(std::span<const std::byte> of) {
+    return {reinterpret_cast<const char*>(of.data()), of.size()};
+  }
+};
+
+py::tuple next(Loop& loop) {
+  Request request = [&] {
+    const py::gil_scoped_release others;
+    return loop.next();
+  }();
+  return std::visit(InPython(), request);
+}
+
+// `parameters`: how many of the tensors are; the others are buffers. `fixed`: name, address and
+// bytes of each frozen tensor.
+void attach(Loop& loop, Address params, Address grads,
+            const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors,
+            std::size_t parameters,
+            const std::vector<std::tuple<std::string, Address, std::size_t>>& fixed, bool mirrored,
+            bool wants_put) {
+  std::vector<LayerRange> layers;
+  std::uint64_t offset = 0;
+  for (const auto& [name, shape] : tensors) {
+    std::uint64_t length = 1;
+    for (const std::int64_t extent : shape) length *= std::uint64_t(extent);
+    const auto role =
+        layers.size() < parameters ? LayerRange::Role::parameter : LayerRange::Role::buffer;
+    layers.push_back({name, {offset, length}, shape, role});
+    offset += length;
+  }
+  Attached to{.layout = std::make_shared<const Layout>(std::move(layers)),
+              .params = reinterpret_cast<float*>(params),
+              .grads = reinterpret_cast<float*>(grads),
+              .mirrored = mirrored,
+              .wants_put = wants_put};
+  // Neighbours together where there are too many for each to have a digest of its own.
+  const std::size_t each = (fixed.size() + Learner::kMostFixedParts - 1) / Learner::kMostFixedParts;
+  for (std::size_t i = 0; i < fixed.size(); i += each) {
+    const std::size_t last = std::min(i + each, fixed.size()) - 1;
+    std::string name = std::get<0>(fixed[i]);
+    if (last > i) name += " to " + std::get<0>(fixed[last]);
+    std::uint64_t digest = 0;
+    for (std::size_t k = i; k <= last; ++k)
+      digest = XXH3_64bits_withSeed(reinterpret_cast<const void*>(std::get<1>(fixed[k])),
+                                    std::get<2>(fixed[k]), digest);
+    to.fixed.push_back({std::move(name), digest});
+  }
+  loop.attach(std::move(to));
+}
+
+void answer(Loop& loop, double loss, std::uint64_t samples, std::uint64_t shard_size,
+            bool exhausted, double accuracy, const py::object& outputs, bool packed) {
+  Reply reply{.step = {.loss = loss,
+                       .samples = samples,
+                       .shard_size = shard_size,
+                       .exhausted = exhausted,
+                       .accuracy = accuracy}};
+  if (!outputs.is_none()) {
+    const std::string_view bytes = outputs.cast<py::bytes>();
+    if (packed) {
+      reply.step.outputs = pack_bytes(std::as_bytes(std::span(bytes)));
+    } else {
+      reply.step.outputs.resize(bytes.size() / sizeof(float));
+      std::copy_n(bytes.data(), reply.step.outputs.size() * sizeof(float),
+                  reinterpret_cast<char*>(reply.step.outputs.data()));
+    }
+  }
+  loop.answer(std::move(reply));
+}
+
+void answer_bytes(Loop& loop, const py::bytes& bytes) {
+  const std::string_view view = bytes;
+  const auto* const first = reinterpret_cast<const std::byte*>(view.data());
+  loop.answer({.bytes = Buffer(first, first + view.size())});
+}
+
+// One call of run().
+class Program {
+ public:
+  Program(py::function start, py::object scorer)
+      : start_(std::move(start)), score_(std::move(scorer)) {
+    learners_.make = [this](Rank rank, const Member& member, std::uint64_t seed) {
+      return make(rank, member, seed);
+    };
+    if (!score_.is_none())
+      learners_.score = [this](Rank rank, std::span<const float> model) {
+        return score(rank, model);
+      };
+    learners_.can = [this](std::string_view work) {
+      return work == "fixed gradient" || (work == "score" && !score_.is_none());
+    };
+    learners_.uses_libtorch = false;
+  }
+
+  int run(const std::vector<std::string>& words, std::vector<std::string> program) {
+    std::vector<const char*> argv = {"longhaul"};
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    int code = 0;
+    {
+      const py::gil_scoped_release loops;
+      run::forget_signals();
+      code = cli::run(int(argv.size()), argv.data(), {&learners_, std::move(program)});
+    }
+    if (asked_to_stop_) throw py::error_already_set(*std::move(asked_to_stop_));
+    return code;
+  }
+
+ private:
+  Result<std::unique_ptr<Learner>> make(Rank rank, const Member& member, std::uint64_t seed) {
+    const std::string site =
+        member.site + (member.rank_in_site > 0 ? fmt::format("/{}", member.rank_in_site) : "");
+    auto loop = std::make_shared<Loop>(
+        site, [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); });
+    {
+      const py::gil_scoped_acquire python;
+      try {
+        start_(rank, member.site, member.rank_in_site, member.is(Role::worker), seed, loop);
+      } catch (const py::error_already_set& error) {
+        return invalid(fmt::format("site {}: {}", site, error.what()));
+      }
+    }
+    return LoopLearner::make(std::move(loop), [this] { return look(); });
+  }
+
+  // Ctrl-C while a loop prepares, when Python has the signal's handler and this is its main thread.
+  Status look() {
+    const py::gil_scoped_acquire python;
+    if (PyErr_CheckSignals() == 0) return Ok{};
+    asked_to_stop_.emplace();
+    return unavailable("interrupted");
+  }
+
+  Result<Evaluation> score(Rank rank, std::span<const float> model) {
+    const auto alone = Loop::hold_all();
+    const py::gil_scoped_acquire python;
+    try {
+      const auto [loss, accuracy, samples] =
+          score_(rank, reinterpret_cast<Address>(model.data()), model.size())
+              .cast<std::tuple<double, double, std::uint64_t>>();
+      return Evaluation{loss, accuracy, samples};
+    } catch (const py::error_already_set& error) {
+      return invalid(fmt::format("score(): {}", error.what()));
+    }
+  }
+
+  const py::function start_;
+  const py::object score_;
+  run::OwnLearners learners_;
+  std::optional<py::error_already_set> asked_to_stop_;
+};
+
+// What the built-in learners of a job start with and read: the start values as bytes of float32,
+// and for each rank the rows of the training data of its first batches. For a loop that is to do
+// the same as they.
+py::tuple builtin(const std::string& path, std::size_t batches) {
+  const auto read = [&]() -> Result<py::tuple> {
+    LH_LET(job, run::load_job(path));
+    LH_LET(work, run::Workload::load(job, /*numbers=*/false));
+    LH_LET(model, learn::read_model(job.model));
+    LH_LET(data, learn::read_data(job.data));
+    LH_LET(spec, learn::model_spec(model, work.data().train->shape));
+    std::vector<float> start(work.whole_layout()->size());
+    learn::initialise(spec, job.job.seed, start);
+    std::vector<std::vector<std::vector<std::uint32_t>>> rows;
+    for (std::uint32_t rank = 0; rank < work.shards().size(); ++rank) {
+      rows.emplace_back();
+      if (work.shards()[rank].empty()) continue;
+      learn::Batches order(work.shards()[rank], data.batch, job.job.seed, rank);
+      for (std::size_t i = 0; i < batches; ++i, order.advance())
+        rows.back().emplace_back(order.peek().begin(), order.peek().end());
+    }
+    return py::make_tuple(
+        py::bytes(reinterpret_cast<const char*>(start.data()), start.size() * sizeof(float)), rows);
+  };
+  auto made = read();
+  if (!made) throw py::value_error(made.error().what);
+  return *std::move(made);
+}
+
+int run(const std::vector<std::string>& words, std::vector<std::string> program, py::function start,
+        py::object score) {
+  return Program(std::move(start), std::move(score)).run(words, std::move(program));
+}
+
+}  // namespace
+}  // namespace longhaul::python
+
+PYBIND11_MODULE(_longhaul, module) {
+  using namespace longhaul::python;
+  namespace run = longhaul::run;
+  module.doc() = "The command line of longhaul, for loops of one's own. Use longhaul.main().";
+  module.attr("__version__") = LONGHAUL_VERSION;
+  py::class_<Loop, std::shared_ptr<Loop>>(module, "Loop")
+      .def("attach", &attach, py::arg("params"), py::arg("grads"), py::arg("tensors"),
+           py::arg("parameters"), py::arg("fixed"), py::arg("mirrored"), py::arg("wants_put"))
+      .def("next", &next)
+      .def("answer", &answer, py::arg("loss") = 0.0, py::arg("samples") = 0,
+           py::arg("shard_size") = 0, py::arg("exhausted") = false, py::arg("accuracy") = 0.0,
+           py::arg("outputs") = py::none(), py::arg("packed") = false)
+      .def("answer_bytes", &answer_bytes)
+      .def("refuse",
+           [](Loop& loop, const std::string& why) {
+             loop.refuse(longhaul::invalid(fmt::format("site {}: {}", loop.site(), why)));
+           })
+      .def("leave", &Loop::leave);
+  module.def(
+      "seed",
+      [](const std::string& path, const std::vector<std::string>& sets) {
+        const auto job = run::load_job(path, {.sets = sets, .wan = "", .own = true});
+        if (!job) throw py::value_error(job.error().what);
+        return job->job.seed;
+      },
+      py::arg("job"), py::arg("sets"));
+  module.def("builtin", &builtin, py::arg("job"), py::arg("batches"));
+  module.def("run", &longhaul::python::run, py::arg("words"), py::arg("program"), py::arg("start"),
+             py::arg("score") = py::none());
+}

@@ -1,0 +1,108 @@
+"""Loops of one's own over sockets: the same bits as simulated, deaths, errors, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import own_arrays
+from test_strategies import KEYS, REFUSED, strategies
+
+SCRIPT = Path(__file__).with_name("own_arrays.py")
+# Over sockets the others run in nightly: LONGHAUL_ALL=1.
+IN_GATE = ("bsp", "fedavg", "asp", "streaming_diloco")
+SIMULATED_ALONE = ("selmcast",)  # by network multicast
+
+
+def text(sync: str, rounds: int = 4, more: str = "") -> str:
+    keys = KEYS.get(sync, "")
+    if sync == "selmcast":
+        keys += "\nnetwork = false"
+    return f"""
+[stop]
+max_rounds = {rounds}
+[report]
+every_rounds = 2
+[sync]
+kind = "{sync}"
+{keys}
+[wan]
+mbps = 100
+delay_ms = 1
+{more}
+""" + "".join(f'[[site]]\nname = "{name}"\nstep_ms = 10\n' for name in own_arrays.SITES)
+
+
+def summary(folder: Path) -> dict:
+    return json.loads((folder / "summary.json").read_text())
+
+
+@pytest.mark.parametrize("sync", [s for s in strategies() if s not in REFUSED])
+def test_P9_over_sockets(command, sync):
+    if sync not in IN_GATE and "LONGHAUL_ALL" not in os.environ:
+        pytest.skip("nightly")
+    if sync == "staleness_lab":
+        pytest.skip("arrays have no gradient on fixed samples; simulated with torch")
+    job = command.job(text=text(sync))
+    code, out, err = command.process(SCRIPT, ["launch", job, "--out", "run", "--quiet"])
+    assert code == 0, out + err
+    launched = summary(command.folder / "run")
+    assert launched["rounds"] >= 1
+    if sync in ("bsp", "fedavg"):
+        code, _ = command.simulate(job, own_arrays.train, own_arrays.score, out="simulated")
+        assert summary(command.folder / "simulated")["params_hash"] == launched["params_hash"]
+
+
+def test_P4_an_exception_ends_all_sites_by_name(command, monkeypatch):
+    monkeypatch.setenv("FAIL", "bb:5")
+    begun = time.monotonic()
+    code, out, err = command.process(SCRIPT, ["launch", command.job(text=text("fedavg", 40)),
+                                              "--out", "run", "--max-restarts", "0"])
+    assert code == 2, out + err
+    assert 'raise ValueError("a bug of mine")' in err
+    assert "bb: longhaul: site bb: train() raised ValueError: a bug of mine" in err
+    assert time.monotonic() - begun < 30
+
+
+def test_P3_a_site_that_is_killed_comes_back(command, monkeypatch):
+    monkeypatch.setenv("PAUSE_S", "0.05")
+    trace = command.folder / "trace"
+    monkeypatch.setenv("TRACE", str(trace))
+    job = command.job(text=text("fedavg", 40))
+    child = command.start(SCRIPT, ["launch", job, "--out", "run"])
+    site = trace.with_suffix(".bb")
+    deadline = time.monotonic() + 40
+    while not (site.exists() and len(site.read_text().split()) > 4):
+        assert time.monotonic() < deadline and child.poll() is None
+        time.sleep(0.05)
+    status = json.loads((command.folder / "run/bb/status.json").read_text())
+    os.kill(status["process"], signal.SIGKILL)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 0, out + err
+    assert summary(command.folder / "run")["rounds"] == 40
+    assert "starts it again" in err and "rank 1 (bb) is back" in err, out + err
+
+
+def test_P3_ctrl_c_and_resume(command, monkeypatch):
+    job = command.job(text=text("fedavg", 30))
+    command.process(SCRIPT, ["launch", job, "--out", "whole", "--quiet"])
+    monkeypatch.setenv("PAUSE_S", "0.03")
+    trace = command.folder / "trace"
+    monkeypatch.setenv("TRACE", str(trace))
+    child = command.start(SCRIPT, ["launch", job, "--out", "cut", "--quiet"])
+    site = trace.with_suffix(".cc")
+    deadline = time.monotonic() + 40
+    while not (site.exists() and len(site.read_text().split()) > 10):
+        assert time.monotonic() < deadline and child.poll() is None
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=40)
+    assert child.returncode == 130
+    code, out, err = command.process(SCRIPT, ["launch", job, "--out", "cut", "--quiet", "--resume"])
+    assert code == 0, out + err
+    assert summary(command.folder / "cut")["params_hash"] == summary(command.folder / "whole")["params_hash"]
