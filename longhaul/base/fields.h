@@ -5,15 +5,14 @@
 //
 //   struct Config {
 //     std::uint32_t steps = 20;
-//     template <class Self, class Visit>
-//     static void fields(Self& self, Visit&& visit) {
-//       LONGHAUL_FIELD(steps, .doc = "local steps between synchronisations", .min = 1);
+//     static void fields(auto& self, auto&& visit) {
+//       LONGHAUL_KEY(steps, "local steps between synchronisations", .min = 1);
 //     }
 //   };
 //
-// LONGHAUL_FIELD(steps, ...) is visit(Field{.name = "steps", ...}, self.steps). Where names are all
-// there is to say (states, most messages), LONGHAUL_FIELDS(steps, round) in the struct is the whole
-// function.
+// LONGHAUL_FIELD(steps, ...) is visit(Field{.name = "steps", ...}, self.steps); LONGHAUL_KEY is the
+// same with the doc as its second argument. Of states and messages, where names and limits are all
+// there is to say, LONGHAUL_FIELDS(steps, (round, .max = 64)) in the struct is the whole function.
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -55,15 +54,21 @@ concept Fielded = requires(T& value) {
 // One visit, in a function fields(self, visit): the rest are designated initialisers of Field.
 #define LONGHAUL_FIELD(member, ...) \
   visit(::longhaul::Field{.name = #member __VA_OPT__(, ) __VA_ARGS__}, self.member)
-// The static function fields() that visits these members (up to 64), each by its name alone.
-#define LONGHAUL_FIELDS(...)                          \
-  template <class Self, class Visit>                  \
-  static void fields(Self& self, Visit&& visit) {     \
-    LONGHAUL_REPEAT(LONGHAUL_VISIT_EACH(__VA_ARGS__)) \
-  }
-#define LONGHAUL_VISIT_EACH(member, ...)                  \
-  visit(::longhaul::Field{.name = #member}, self.member); \
+#define LONGHAUL_KEY(member, text, ...) \
+  LONGHAUL_FIELD(member, .doc = text __VA_OPT__(, ) __VA_ARGS__)
+// The static function fields() that visits these members (up to 64), each by its name alone or, in
+// parentheses, as the arguments of LONGHAUL_FIELD.
+#define LONGHAUL_FIELDS(...) \
+  static void fields(auto& self, auto&& visit) { LONGHAUL_REPEAT(LONGHAUL_VISIT_EACH(__VA_ARGS__)) }
+#define LONGHAUL_VISIT_EACH(one, ...)                                   \
+  LONGHAUL_SECOND(LONGHAUL_ARGUMENTS one, LONGHAUL_VISIT_NAME, ~)(one); \
   __VA_OPT__(LONGHAUL_VISIT_NEXT LONGHAUL_EMPTY()()(__VA_ARGS__))
+#define LONGHAUL_VISIT_NAME(member) LONGHAUL_FIELD(member)
+#define LONGHAUL_VISIT_ARGUMENTS(arguments) LONGHAUL_FIELD arguments
+// Of what is in parentheses this becomes two arguments, of a name it stays one.
+#define LONGHAUL_ARGUMENTS(...) ~, LONGHAUL_VISIT_ARGUMENTS
+#define LONGHAUL_SECOND(...) LONGHAUL_SECOND_OF(__VA_ARGS__)
+#define LONGHAUL_SECOND_OF(first, second, ...) second
 #define LONGHAUL_VISIT_NEXT() LONGHAUL_VISIT_EACH
 #define LONGHAUL_EMPTY()
 // Has the preprocessor look again as often as there may be members.

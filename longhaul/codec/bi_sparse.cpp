@@ -34,12 +34,11 @@ class BiSparse final : public Codec {
     std::uint64_t size_bound = 1000;
     std::string small = "fp32";
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(ratio, .doc = "share of a large layer's values that is sent", .max = 1,
-                     .positive = true);
-      LONGHAUL_FIELD(size_bound, .doc = "layers of fewer values are dense", .max = 1e12);
-      LONGHAUL_FIELD(small, .doc = "how dense layers are written", .choices = {"fp32", "fp16"});
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(ratio, "share of a large layer's values that is sent", .max = 1,
+                   .positive = true);
+      LONGHAUL_KEY(size_bound, "layers of fewer values are dense", .max = 1e12);
+      LONGHAUL_KEY(small, "how dense layers are written", .choices = {"fp32", "fp16"});
     }
   };
 

@@ -41,8 +41,7 @@ class Cursor {
   std::span<const std::byte> rest_;
 };
 
-template <class T>
-void put(Buffer& out, T value) {
+void put(Buffer& out, auto value) {
   const std::size_t size = out.size();
   out.resize(size + sizeof value);
   std::memcpy(&out[size], &value, sizeof value);

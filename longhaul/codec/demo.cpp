@@ -18,8 +18,7 @@ namespace longhaul::codec {
 namespace {
 
 // Both transforms that a stretch needs: of a whole chunk, and of what is left.
-template <class Transform>
-void each_chunk(std::size_t length, std::size_t chunk, Transform&& transform) {
+void each_chunk(std::size_t length, std::size_t chunk, auto&& transform) {
   const std::size_t whole = length / chunk * chunk;
   if (whole > 0) {
     const CosineTransform of_chunk(chunk);
@@ -34,11 +33,9 @@ class Demo final : public Codec {
     double ratio = 1.0 / 128;
     std::uint32_t chunk = 64;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(ratio, .doc = "share of the coefficients that is sent", .max = 1,
-                     .positive = true);
-      LONGHAUL_FIELD(chunk, .doc = "values that are transformed together", .min = 1, .max = 256);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(ratio, "share of the coefficients that is sent", .max = 1, .positive = true);
+      LONGHAUL_KEY(chunk, "values that are transformed together", .min = 1, .max = 256);
     }
   };
 
@@ -66,8 +63,8 @@ class Demo final : public Codec {
     each_chunk(out.size(), config_.chunk, [&](const CosineTransform& cosine, std::size_t begin) {
       const auto chunk = std::span(coefficients).subspan(begin, cosine.length());
       const auto to = out.subspan(begin, cosine.length());
-      if (std::all_of(chunk.begin(), chunk.end(), [](float c) { return c == 0; }))
-        std::fill(to.begin(), to.end(), 0.f);
+      if (std::ranges::all_of(chunk, [](float c) { return c == 0; }))
+        std::ranges::fill(to, 0.f);
       else
         cosine.inverse(chunk, to);
     });

@@ -19,10 +19,9 @@ class Dgc final : public Codec {
     double ratio = 0.001;
     std::uint32_t warm_up = 0;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(ratio, .doc = "share of the values that is sent", .max = 1, .positive = true);
-      LONGHAUL_FIELD(warm_up, .doc = "rounds in which more is sent, less in each", .max = 1 << 30);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(ratio, "share of the values that is sent", .max = 1, .positive = true);
+      LONGHAUL_KEY(warm_up, "rounds in which more is sent, less in each", .max = 1 << 30);
     }
   };
 

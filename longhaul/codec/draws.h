@@ -4,7 +4,6 @@
 // also if the vector is cut otherwise, there is nothing to checkpoint, and who decodes can draw
 // what the encoder drew. Philox4x32-10 as base/rng.h; the vector's name becomes the key of its
 // stream.
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>

@@ -18,20 +18,16 @@ struct FeedbackConfig {
   double feedback_decay = 1;
   double feedback_momentum = 0;
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(error_feedback,
-                   .doc = "add to the next vector what the encoding of this one lost");
-    LONGHAUL_FIELD(feedback_decay,
-                   .doc =
-                       "what is left of the residual when the next vector is added to it; with "
-                       "error_feedback",
-                   .min = 0, .max = 1);
-    LONGHAUL_FIELD(feedback_momentum,
-                   .doc =
-                       "momentum that each site adds to its vectors before they are encoded; "
-                       "with error_feedback",
-                   .min = 0, .max = 0.999);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(error_feedback, "add to the next vector what the encoding of this one lost");
+    LONGHAUL_KEY(
+        feedback_decay,
+        "what is left of the residual when the next vector is added to it; with error_feedback",
+        .min = 0, .max = 1);
+    LONGHAUL_KEY(
+        feedback_momentum,
+        "momentum that each site adds to its vectors before they are encoded; with error_feedback",
+        .min = 0, .max = 0.999);
   }
 };
 
@@ -43,8 +39,7 @@ struct CodecSetting {
 };
 
 struct NoConfig {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
+  static void fields(auto&, auto&&) {}
 };
 
 template <class Part>
@@ -64,8 +59,7 @@ struct CodecKeys {
   FeedbackConfig common = {.error_feedback = kEntry().traits.feedback,
                            .feedback_momentum = kEntry().traits.momentum};
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
+  static void fields(auto& self, auto&& visit) {
     ConfigOf<Part>::Type::fields(self.own, visit);
     FeedbackConfig::fields(self.common, visit);
   }

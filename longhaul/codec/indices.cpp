@@ -161,7 +161,7 @@ void write_indices(Indices indices, std::uint64_t length, Buffer& out) {
   for (std::size_t i = 1; i < indices.size(); ++i) LH_CHECK(indices[i - 1] < indices[i]);
   const std::array<std::uint64_t, 3> bytes = {bitmap_bytes(length), gaps_bytes(indices),
                                               chunks_bytes(length, indices.size())};
-  const auto form = Form(std::min_element(bytes.begin(), bytes.end()) - bytes.begin());
+  const auto form = Form(std::ranges::min_element(bytes) - bytes.begin());
   put(out, form);
   if (form == Form::bitmap)
     write_bitmap(indices, length, out);

@@ -8,8 +8,7 @@
 
 namespace longhaul::codec {
 
-template <class Term>
-double sum_of(std::span<const float> values, Term term) {
+double sum_of(std::span<const float> values, auto term) {
   constexpr std::size_t kLanes = 8;
   std::array<double, kLanes> sums{};
   const std::size_t whole = values.size() / kLanes * kLanes;

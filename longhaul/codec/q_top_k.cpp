@@ -56,14 +56,10 @@ class QTopK final : public Codec {
     std::uint32_t chunk = 4096;
     bool mean_of_senders = false;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(ratio, .doc = "share of a chunk's values that is sent", .max = 1,
-                     .positive = true);
-      LONGHAUL_FIELD(chunk, .doc = "values among which the largest are chosen", .min = 1,
-                     .max = 1 << 24);
-      LONGHAUL_FIELD(mean_of_senders,
-                     .doc = "a value's mean is over the sites that sent it, not over all");
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(ratio, "share of a chunk's values that is sent", .max = 1, .positive = true);
+      LONGHAUL_KEY(chunk, "values among which the largest are chosen", .min = 1, .max = 1 << 24);
+      LONGHAUL_KEY(mean_of_senders, "a value's mean is over the sites that sent it, not over all");
     }
   };
 
@@ -108,7 +104,7 @@ class QTopK final : public Codec {
     const std::size_t count = indices.size();
     LH_TRY(expect_size("q_top_k", at, cursor.rest().size(),
                        count == 0 ? 0 : sizeof(Bins::means) + (count + 3) / 4));
-    std::fill(out.begin(), out.end(), 0.f);
+    std::ranges::fill(out, 0.f);
     if (count == 0) return Ok{};
     const auto means = *cursor.number<std::array<float, kFour>>();
     if (!all_finite(means))

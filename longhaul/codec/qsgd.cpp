@@ -76,11 +76,9 @@ class Qsgd final : public StochasticCodec {
     std::uint32_t bits = 4;
     std::uint32_t bucket = 512;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(bits, .doc = "of a level: 2, 4 or 8", .min = 2, .max = 8);
-      LONGHAUL_FIELD(bucket, .doc = "values that share a norm; a multiple of 8", .min = 8,
-                     .max = 1 << 20);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(bits, "of a level: 2, 4 or 8", .min = 2, .max = 8);
+      LONGHAUL_KEY(bucket, "values that share a norm; a multiple of 8", .min = 8, .max = 1 << 20);
     }
   };
   static Status check(const Config& config, const Settings& settings) {

@@ -22,9 +22,8 @@ class RandomK final : public Codec {
   struct Config {
     double ratio = 0.01;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(ratio, .doc = "share of the values that is sent", .max = 1, .positive = true);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(ratio, "share of the values that is sent", .max = 1, .positive = true);
     }
   };
 
@@ -56,7 +55,7 @@ class RandomK final : public Codec {
                 std::span<float> out) const override {
     LH_CHECK(out.size() == at.length);
     LH_TRY(expect_size("random_k", at, in.size(), encoded_size(out.size())));
-    std::fill(out.begin(), out.end(), 0.f);
+    std::ranges::fill(out, 0.f);
     Cursor cursor(in);
     for (const std::uint32_t place : places(key, at)) out[place] = *cursor.number<float>();
     return expect_finite("random_k", at, out);

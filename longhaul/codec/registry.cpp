@@ -8,8 +8,7 @@
 namespace longhaul::codec {
 namespace {
 
-template <class T>
-Status read_one(const Settings& settings, std::string_view key, T& into) {
+Status read_one(const Settings& settings, std::string_view key, auto& into) {
   const Setting* entry = settings.find(key);
   return entry ? read_value(settings, *entry, Field{.name = key}, into) : Status(Ok{});
 }

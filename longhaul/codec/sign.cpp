@@ -7,7 +7,6 @@
 //
 // Blocks of fixed length in place of layers are our choice: the codec knows no layers. Error: the
 // squared norm of what is lost is n2^2 - n1^2/b of a block, n1 and n2 its norms.
-#include <algorithm>
 #include <bit>
 
 #include "longhaul/codec/blocks.h"
@@ -74,15 +73,12 @@ class Sign final : public BlockCodec {
     std::string scale = "l1";
     std::uint32_t block = 1024;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(scale,
-                     .doc =
-                         "l1: the mean magnitude of a block; means: that of its values from 0 "
-                         "up and that of those below",
-                     .choices = {"l1", "means"});
-      LONGHAUL_FIELD(block, .doc = "values that share a scale; a multiple of 8", .min = 8,
-                     .max = 1 << 20);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(scale,
+                   "l1: the mean magnitude of a block; means: that of its values from 0 up and "
+                   "that of those below",
+                   .choices = {"l1", "means"});
+      LONGHAUL_KEY(block, "values that share a scale; a multiple of 8", .min = 8, .max = 1 << 20);
     }
   };
   static Status check(const Config& config, const Settings& settings) {

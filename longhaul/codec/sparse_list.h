@@ -43,7 +43,7 @@ inline Status read_values(std::string_view codec, Range at, std::uint64_t most, 
                           std::span<float> out) {
   LH_LET(indices, read_list(codec, at, most, in));
   LH_TRY(expect_size(codec, at, in.rest().size(), 4 * indices.size()));
-  std::fill(out.begin(), out.end(), 0.f);
+  std::ranges::fill(out, 0.f);
   for (const std::uint32_t index : indices) {
     const float value = *in.number<float>();
     if (!std::isfinite(value)) return bad_value(codec, at.offset + index, "is not finite");

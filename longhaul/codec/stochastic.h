@@ -36,7 +36,7 @@ inline LONGHAUL_KERNEL void round_each(std::span<const float> values, float norm
 inline void round_stochastically(std::span<const float> values, float norm, std::uint32_t levels,
                                  std::span<const std::uint32_t> draws, std::span<std::int8_t> out) {
   LH_CHECK(draws.size() == values.size() && out.size() == values.size() && levels <= 127);
-  if (norm == 0) return std::fill(out.begin(), out.end(), std::int8_t(0));
+  if (norm == 0) return void(std::ranges::fill(out, std::int8_t(0)));
   round_each(values, norm, float(levels), draws.data(), out.data());
 }
 

@@ -59,10 +59,8 @@ class Ternary final : public StochasticCodec {
   struct Config {
     std::uint32_t block = 1000;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(block, .doc = "values that share a scale; a multiple of 5", .min = 5,
-                     .max = 1 << 20);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(block, "values that share a scale; a multiple of 5", .min = 5, .max = 1 << 20);
     }
   };
   static Status check(const Config& config, const Settings& settings) {
@@ -86,7 +84,7 @@ class Ternary final : public StochasticCodec {
     const float scale = *in.number<float>();
     const auto bytes = *in.take(trit_bytes(block.size()));
     if (!is_scale(scale)) return "opens a block whose scale is not of this codec";
-    const auto most = std::max_element(bytes.begin(), bytes.end());
+    const auto most = std::ranges::max_element(bytes);
     if (unsigned(*most) >= kTritBytes || !fills_trits(bytes.back(), block.size()))
       return "opens a block with a byte that is no trits";
     const TritTable& table = trit_table();

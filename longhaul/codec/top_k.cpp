@@ -15,11 +15,10 @@ class TopK final : public Codec {
     double ratio = 0.01;
     double threshold = 0;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(ratio, .doc = "share of the values that is sent", .max = 1, .positive = true);
-      LONGHAUL_FIELD(threshold, .doc = "smaller magnitudes are not sent; with ratio = 1 all others",
-                     .min = 0, .max = 1e30);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(ratio, "share of the values that is sent", .max = 1, .positive = true);
+      LONGHAUL_KEY(threshold, "smaller magnitudes are not sent; with ratio = 1 all others",
+                   .min = 0, .max = 1e30);
     }
   };
 

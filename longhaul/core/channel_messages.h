@@ -28,16 +28,8 @@ struct Begin {
   }
   // What it takes of the receiver's memory, for the limits of the channel.
   std::uint64_t footprint() const { return header.size() + shape.bytes(); }
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(seq, .max = 0x1p50);
-    LONGHAUL_FIELD(read, .max = 0x1p50);
-    LONGHAUL_FIELD(handle, .max = 0x1p50);
-    LONGHAUL_FIELD(group);
-    LONGHAUL_FIELD(coding, .max = 2);
-    LONGHAUL_FIELD(shape);
-    LONGHAUL_FIELD(header, .max = kMostHeaderBytes);
-  }
+  LONGHAUL_FIELDS((seq, .max = 0x1p50), (read, .max = 0x1p50), (handle, .max = 0x1p50), group,
+                  (coding, .max = 2), shape, (header, .max = kMostHeaderBytes))
 };
 
 // The rest of the vector that is open does not come. One copy in each class that its pieces used:
@@ -46,31 +38,21 @@ struct Cancel {
   LONGHAUL_MESSAGE(2, "cancel");
   std::uint64_t seq = 0;
   std::uint8_t copies = 1;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(seq, .max = 0x1p50);
-    LONGHAUL_FIELD(copies, .min = 1, .max = 8);
-  }
+  LONGHAUL_FIELDS((seq, .max = 0x1p50), (copies, .min = 1, .max = 8))
 };
 
 // The sender of this message has read so many vectors of the receiver's.
 struct Credit {
   LONGHAUL_MESSAGE(3, "credit");
   std::uint64_t read = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(read, .max = 0x1p50);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(read, .max = 0x1p50); }
 };
 
 // Asks for a Credit after each vector that is read, until `seq` are.
 struct Ask {
   LONGHAUL_MESSAGE(4, "ask");
   std::uint64_t seq = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(seq, .max = 0x1p50);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(seq, .max = 0x1p50); }
 };
 
 using Messages = MessageList<Begin, Cancel, Credit, Ask>;

@@ -2,7 +2,6 @@
 // A Codec writes a stretch of a vector as bytes and reads it back, perhaps with loss.
 #include <bit>
 #include <cmath>
-#include <memory>
 #include <span>
 
 #include "longhaul/base/archive.h"

@@ -49,7 +49,7 @@ class FinishBarrier final : public Machine {
         complete_ = true;
         // The teller may die half way: pass it on to the next two, so that the news goes round.
         const auto& live = turn.view().live;
-        const auto me = std::lower_bound(live.begin(), live.end(), turn.self()) - live.begin();
+        const auto me = std::ranges::lower_bound(live, turn.self()) - live.begin();
         for (std::size_t step = 1; step <= 2 && step < live.size(); ++step) {
           const Rank next = live[(std::size_t(me) + step) % live.size()];
           if (next != from) turn.send(next, m, {}, kControl);

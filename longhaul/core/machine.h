@@ -79,8 +79,8 @@ class Machine {
     on_progress(turn);
   }
 
-  template <class Input>  // void(Machine&, Turn&), parents first
-  void feed_all(Input&& input, Turn turn) {
+  // void(Machine&, Turn&), parents first
+  void feed_all(auto&& input, Turn turn) {
     input(*this, turn);
     for (const Child& child : children_) child.machine->feed_all(input, turn.child(child.number));
     if (!children_.empty()) on_progress(turn);

@@ -263,8 +263,7 @@ class Membership final : public Machine {
   }
 
   Status check_list(const std::vector<Rank>& live) const {
-    const bool ascending =
-        std::adjacent_find(live.begin(), live.end(), std::greater_equal<>()) == live.end();
+    const bool ascending = std::ranges::adjacent_find(live, std::greater_equal<>()) == live.end();
     if (live.empty() || !ascending || live.back() >= members_->size())
       return malformed("a list of members that is empty or not of this job");
     return Ok{};
@@ -317,10 +316,9 @@ class Membership final : public Machine {
   }
 
   std::vector<Rank> reachable() const {
-    std::vector<Rank> ranks;
-    for (Rank rank : view_.live)
-      if (!unreachable_.contains(rank) && !ended_.contains(rank)) ranks.push_back(rank);
-    return ranks;
+    return those_of(view_.live, [&](Rank rank) {
+      return !unreachable_.contains(rank) && !ended_.contains(rank);
+    });
   }
 
   bool passed(const std::map<Rank, bool>& answers) const {
@@ -345,8 +343,7 @@ class Membership final : public Machine {
     if (!open_since_) open_since_ = turn.now();
     const std::vector<Rank> left = reachable();
     // Later ranks wait longer, so that two proposers do not keep overtaking each other.
-    const auto turn_in_line =
-        std::uint32_t(std::find(left.begin(), left.end(), turn.self()) - left.begin());
+    const auto turn_in_line = std::uint32_t(std::ranges::find(left, turn.self()) - left.begin());
     const bool held = not_before_ && turn.now() < *not_before_ && ended_.empty();
     turn.set_timer(*this, kRetry,
                    held ? *not_before_ : turn.now() + retry_ + retry_ / 4 * turn_in_line);
@@ -434,8 +431,7 @@ class Membership final : public Machine {
     return text;
   }
 
-  template <class M>
-  void tell_all(const M& message, Turn& turn) {
+  void tell_all(const auto& message, Turn& turn) {
     for (Rank rank : view_.live) turn.send(rank, message, {}, kControl);
   }
 

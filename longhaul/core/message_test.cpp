@@ -12,18 +12,12 @@ namespace {
 struct Ping {
   LONGHAUL_MESSAGE(1, "ping");
   std::uint32_t number = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(number, .max = 10);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(number, .max = 10); }
 };
 struct Pong {
   LONGHAUL_MESSAGE(2, "pong");
   std::vector<std::uint8_t> list;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(list, .max = 3);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(list, .max = 3); }
 };
 using Messages = MessageList<Ping, Pong>;
 

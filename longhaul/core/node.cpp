@@ -36,8 +36,7 @@ Node::Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Ho
 Node::~Node() = default;
 
 // What a tap hears is made only if there is one.
-template <class MakeInput>
-void Node::heard(Time now, MakeInput&& make) {
+void Node::heard(Time now, auto&& make) {
   if (tap_) tap_->input(now, make(), *this, learner_);
 }
 
@@ -45,15 +44,13 @@ void Node::answered(const Status& status) {
   if (tap_) tap_->answered(status);
 }
 
-template <class MakeInput, class Enter>
-void Node::input(Time now, MakeInput&& make, Enter&& enter) {
+void Node::input(Time now, auto&& make, auto&& enter) {
   heard(now, make);
   take_turn(now, enter);
   answered(Ok{});
 }
 
-template <class Enter>
-void Node::take_turn(Time now, Enter&& enter) {
+void Node::take_turn(Time now, auto&& enter) {
   one_turn(now, enter);
   while (!to_self_.empty()) {  // each is a turn of its own
     const Held held = std::move(to_self_.front());
@@ -62,8 +59,7 @@ void Node::take_turn(Time now, Enter&& enter) {
   }
 }
 
-template <class Enter>
-void Node::one_turn(Time now, Enter&& enter) {
+void Node::one_turn(Time now, auto&& enter) {
   TurnContext context;
   context.now = now;
   context.place = &place_;
@@ -323,8 +319,7 @@ void Node::returned(Time now, Rank peer) {
 }
 
 // To the strategy alone, as a step is.
-template <class MakeInput, class Enter>
-void Node::strategy_input(Time now, MakeInput&& make, Enter&& enter) {
+void Node::strategy_input(Time now, auto&& make, auto&& enter) {
   input(now, make, [&](TurnContext& c) {
     Turn turn = Turn(c).child(kStrategy.number);
     enter(turn);

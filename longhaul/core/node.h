@@ -78,18 +78,13 @@ class Node final {
   };
   class Root;
 
-  template <class MakeInput>
-  void heard(Time now, MakeInput&& make);
+  void heard(Time now, auto&& make);
   void answered(const Status&);
-  template <class MakeInput, class Enter>
-  void input(Time now, MakeInput&& make, Enter&& enter);
-  template <class MakeInput, class Enter>
-  void strategy_input(Time now, MakeInput&& make, Enter&& enter);
+  void input(Time now, auto&& make, auto&& enter);
+  void strategy_input(Time now, auto&& make, auto&& enter);
   bool leaves(const Action&) const;
-  template <class Enter>
-  void take_turn(Time now, Enter&& enter);
-  template <class Enter>
-  void one_turn(Time now, Enter&& enter);
+  void take_turn(Time now, auto&& enter);
+  void one_turn(Time now, auto&& enter);
   void end_turn(TurnContext&);
   void follow_view(TurnContext&);
   void give_sums(TurnContext&);

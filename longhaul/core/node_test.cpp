@@ -13,10 +13,7 @@ using namespace std::chrono_literals;
 struct Note {
   LONGHAUL_MESSAGE(1, "note");
   std::uint32_t number = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(number, .max = 1000);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(number, .max = 1000); }
 };
 
 constexpr std::uint32_t kStop = 99;  // the number of a note that stops the computing

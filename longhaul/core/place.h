@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "longhaul/core/layout.h"
@@ -62,10 +61,7 @@ struct View {
 // The live ranks that hold `role`. While all members live, the list that all nodes share.
 inline RankList live_with(Role role, const Place& place, const View& view) {
   if (view.live.shares(place.members.all())) return place.members.with(role);
-  std::vector<Rank> ranks;
-  for (Rank rank : view.live)
-    if (place.member(rank).is(role)) ranks.push_back(rank);
-  return ranks;
+  return those_of(view.live, [&](Rank rank) { return place.member(rank).is(role); });
 }
 
 // The live worker that has been here longest, of several the lowest: it knows what any knows.

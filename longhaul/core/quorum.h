@@ -13,8 +13,7 @@ struct Quorum {
   std::vector<Rank> named = {};
 
   // Those of `live` whose answers count.
-  template <class Ranks>
-  std::vector<Rank> voters(const Ranks& live) const {
+  std::vector<Rank> voters(const auto& live) const {
     std::vector<Rank> voters;
     for (const Rank rank : live)
       if (std::ranges::binary_search(named, rank)) voters.push_back(rank);
@@ -23,13 +22,9 @@ struct Quorum {
     return voters;
   }
   // How many of the voters of `live` must answer.
-  template <class Ranks>
-  std::size_t needed(const Ranks& live) const {
-    return voters(live).size() / 2 + 1;
-  }
+  std::size_t needed(const auto& live) const { return voters(live).size() / 2 + 1; }
   // Whether those for whom answered(rank) holds decide for all of `live`.
-  template <class Ranks, class Answered>
-  bool decides(const Ranks& live, Answered&& answered) const {
+  bool decides(const auto& live, auto&& answered) const {
     const std::vector<Rank> asked = voters(live);
     return std::size_t(std::ranges::count_if(asked, answered)) > asked.size() / 2;
   }

@@ -1,4 +1,4 @@
-#include "longhaul/core/rank_list.h"
+#include "longhaul/core/shared_members.h"
 
 #include <gmock/gmock.h>
 

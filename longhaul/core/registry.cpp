@@ -10,15 +10,8 @@ std::string quoted(std::string_view table, std::string_view name) {
 }  // namespace
 
 std::string_view to_string(Bits bits) {
-  switch (bits) {
-    case Bits::rank:
-      return "rank";
-    case Bits::plan:
-      return "plan";
-    case Bits::schedule:
-      return "schedule";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"rank", "plan", "schedule"};
+  return kNames[std::size_t(bits)];
 }
 
 SyncEntry entry_with(const SyncEntry& entry, const Settings& settings) {

@@ -22,7 +22,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "longhaul/base/archive.h"

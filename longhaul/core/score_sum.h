@@ -9,7 +9,6 @@
 // what has no sum yet. Between sums this node keeps at most kMostOpen rounds of each worker.
 #include <map>
 #include <optional>
-#include <set>
 
 #include "longhaul/base/queue.h"
 #include "longhaul/core/machine.h"
@@ -28,13 +27,7 @@ class ScoreSum final : public Machine {
     double loss = 0;
     double accuracy = 0;
     std::uint64_t samples = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(round);
-      LONGHAUL_FIELD(loss);
-      LONGHAUL_FIELD(accuracy, .min = 0, .max = 1);
-      LONGHAUL_FIELD(samples, .max = 0x1p50);
-    }
+    LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = 0x1p50))
   };
   struct Total : Part {  // of all parts; from the senior to all
     LONGHAUL_MESSAGE(2, "total");
@@ -153,8 +146,7 @@ class ScoreSum final : public Machine {
       return;
     }
     if (newest_ && round <= *newest_) return;
-    if (senior_worker(turn.place(), turn.view()) != turn.self())
-      return;  // or it will be told again
+    if (!is_senior(turn)) return;  // or it will be told again
     if (const Epoch since = turn.view().since(from); since > 0) heard_[from] = since;
     parts_[round][from] = evaluation;
     while (parts_.size() > kMostOpen) parts_.erase(parts_.begin());
@@ -163,7 +155,7 @@ class ScoreSum final : public Machine {
 
   bool complete(const std::map<Rank, Evaluation>& parts, const Turn& turn) const {
     if (!parts.contains(turn.self())) return false;
-    for (const Rank rank : live_with(Role::worker, turn.place(), turn.view())) {
+    for (const Rank rank : live_workers(turn)) {
       if (parts.contains(rank)) continue;
       const Epoch since = turn.view().since(rank);
       const auto heard = heard_.find(rank);

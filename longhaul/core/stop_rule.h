@@ -41,22 +41,14 @@ class StopRule final : public Machine {
     LONGHAUL_MESSAGE(1, "verdict");
     Round round = 0;
     Reason reason = Reason::none;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(round);
-      LONGHAUL_FIELD(reason, .max = 4);
-    }
+    LONGHAUL_FIELDS(round, (reason, .max = 4))
   };
   // To a new reporter: all verdicts this node knows and has not yet acted on.
   struct Known {
     LONGHAUL_MESSAGE(2, "known");
     Epoch epoch = 0;
     std::vector<Verdict> verdicts;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(epoch);
-      LONGHAUL_FIELD(verdicts);
-    }
+    LONGHAUL_FIELDS(epoch, verdicts)
   };
   using Messages = MessageList<Verdict, Known>;
 
@@ -133,7 +125,7 @@ class StopRule final : public Machine {
     } else if (config_.reporter_counts && uses_up(counts_[round])) {
       verdict.reason = Reason::max_samples;
     }
-    for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    for (Rank rank : live_workers(turn))
       if (rank != turn.self()) turn.send(rank, verdict, {}, kControl);
     decide(verdict);
   }
@@ -149,7 +141,7 @@ class StopRule final : public Machine {
     }
     if (senior_worker(turn.place(), before) == turn.self() && unheard_.empty()) return;
     unheard_.clear();
-    for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    for (Rank rank : live_workers(turn))
       if (rank != turn.self()) unheard_.insert(rank);
     if (unheard_.empty()) take_over(turn);
   }
@@ -170,9 +162,7 @@ class StopRule final : public Machine {
 
  private:
   bool reports(Round round) const { return (round + 1) % config_.report_every == 0; }
-  bool is_reporter(const Turn& turn) const {
-    return senior_worker(turn.place(), turn.view()) == turn.self() && unheard_.empty();
-  }
+  bool is_reporter(const Turn& turn) const { return is_senior(turn) && unheard_.empty(); }
 
   bool uses_up(std::uint64_t samples) const {
     return config_.max_samples > 0 && samples >= config_.max_samples;
@@ -190,7 +180,7 @@ class StopRule final : public Machine {
     for (Round round = *resumed_ - std::min(*resumed_, kept); round <= *resumed_; ++round) {
       if (!is_unknown(round)) continue;
       const Verdict none{round, Reason::none};
-      for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+      for (Rank rank : live_workers(turn))
         if (rank != turn.self()) turn.send(rank, none, {}, kControl);
       decide(none);
     }
@@ -198,7 +188,7 @@ class StopRule final : public Machine {
 
   void ask(Round round, Turn& turn) {
     Snapshot model;
-    if (config_.snapshots) model = std::make_shared<const std::vector<float>>(open_.at(round));
+    if (config_.snapshots) model = snapshot_of(open_.at(round));
     turn.report(round, model);
   }
 
@@ -211,7 +201,7 @@ class StopRule final : public Machine {
 
   // All survivors were heard: what nobody has a verdict on was acted on by nobody.
   void take_over(Turn& turn) {
-    for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    for (Rank rank : live_workers(turn))
       for (auto [round, reason] : verdicts_)
         if (rank != turn.self()) turn.send(rank, Verdict{round, reason}, {}, kControl);
     for (const auto& [round, model] : open_) ask(round, turn);
@@ -219,7 +209,7 @@ class StopRule final : public Machine {
     for (Round round = newest_.value_or(0); newest_ && round + config_.lag >= *newest_; --round) {
       if (reports(round) && !verdicts_.contains(round) && !open_.contains(round)) {
         const Verdict unscored{round, Reason::none};
-        for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+        for (Rank rank : live_workers(turn))
           if (rank != turn.self()) turn.send(rank, unscored, {}, kControl);
         decide(unscored);
       }

@@ -14,10 +14,7 @@ using namespace std::chrono_literals;
 struct CountedPing {
   LONGHAUL_MESSAGE(1, "ping");
   std::uint32_t number = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(number, .max = 1000);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(number, .max = 1000); }
 };
 
 // Answers every input with actions of another kind.

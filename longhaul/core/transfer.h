@@ -14,13 +14,7 @@ struct TransferKey {
   std::uint8_t phase = 0;  // named by the overlay: part, mean ...
   Coding coding = Coding::exact;
   friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(vector);
-    LONGHAUL_FIELD(phase, .max = 15);
-    LONGHAUL_FIELD(coding, .max = 2);
-  }
+  LONGHAUL_FIELDS(epoch, vector, (phase, .max = 15), (coding, .max = 2))
 };
 
 // The owner's side of a transfer: where numbers come from and go to. Pulled when the link has room,

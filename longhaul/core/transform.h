@@ -30,8 +30,7 @@ class Chain final : public Transform {
     for (auto& part : parts_) part->state(ar);
   }
   bool fits(std::size_t length) const override {
-    return std::all_of(parts_.begin(), parts_.end(),
-                       [&](const auto& part) { return part->fits(length); });
+    return std::ranges::all_of(parts_, [&](const auto& part) { return part->fits(length); });
   }
 
  private:

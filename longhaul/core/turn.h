@@ -162,4 +162,11 @@ class Turn {
   Path path_;
 };
 
+inline RankList live_workers(const Turn& turn) {
+  return live_with(Role::worker, turn.place(), turn.view());
+}
+inline bool is_senior(const Turn& turn) {
+  return senior_worker(turn.place(), turn.view()) == turn.self();
+}
+
 }  // namespace longhaul

@@ -24,11 +24,8 @@ struct Range {
 
   std::uint64_t end() const { return offset + length; }
   friend auto operator<=>(const Range&, const Range&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(offset, .doc = "first element", .max = 0x1p40);
-    LONGHAUL_FIELD(length, .doc = "elements", .max = 0x1p40);
-  }
+  LONGHAUL_FIELDS((offset, .doc = "first element", .max = 0x1p40),
+                  (length, .doc = "elements", .max = 0x1p40))
 };
 
 // One vector that is exchanged: the round, the group of nodes that exchange it, and the range of
@@ -38,12 +35,7 @@ struct VectorId {
   std::uint32_t group = 0;
   std::uint32_t range = 0;
   friend auto operator<=>(const VectorId&, const VectorId&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "round"}, self.round);
-    visit(Field{.name = "group"}, self.group);
-    visit(Field{.name = "range"}, self.range);
-  }
+  LONGHAUL_FIELDS(round, group, range)
 };
 
 }  // namespace longhaul

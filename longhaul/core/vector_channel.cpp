@@ -257,14 +257,13 @@ void VectorChannelBase::begin(Rank to, Outbox& outbox, Vector& vector, Turn& tur
   if (is_coded(vector) && !vector.settled)
     codec_open_[{vector.begin.coding, vector.begin.group}] = vector.begin.handle;
   for (const Part& part : all) outbox.under_way->parts_left |= std::uint8_t(1u << part.index);
-  Turn below = within(*transfer_, turn);
   for (const Part& part : all)
     transfer_->begin({.key = key_of(place_.self, to, vector.begin, part),
                       .to = to,
                       .ranges = cut(part, vector.begin.shape.kind),
                       .weight = 0,
                       .service = vector.service},
-                     below);
+                     within(*transfer_, turn));
 }
 
 // Moves what is left of the vector under way to the service that it has by now. Not while one
@@ -281,9 +280,9 @@ bool VectorChannelBase::follow_service(Rank to, Outbox& outbox, const Vector& ve
     announce(to, outbox, vector, turn);
   }
   now.service = vector.service;
-  Turn below = within(*transfer_, turn);
   for (const Part& part : parts(vector.begin.shape, vector.begin.coding))
-    transfer_->reprioritise(key_of(place_.self, to, vector.begin, part), to, vector.service, below);
+    transfer_->reprioritise(key_of(place_.self, to, vector.begin, part), to, vector.service,
+                            within(*transfer_, turn));
   return true;
 }
 
@@ -409,7 +408,7 @@ std::vector<float> VectorChannelBase::as_received(std::span<const float> values,
       const Payload bytes = coder_.write(key, part.coding, at, values.subspan(first, at.length));
       const auto got = coder_.read(key, part.coding, at, bytes);
       LH_CHECK(got);  // our own bytes
-      std::copy(got->begin(), got->end(), read.begin() + std::ptrdiff_t(first));
+      std::ranges::copy(*got, read.begin() + std::ptrdiff_t(first));
     }
   }
   return read;
@@ -563,7 +562,7 @@ Status VectorChannelBase::note_read(Rank from, std::uint64_t read) {
 
 const VectorChannelBase::Part* VectorChannelBase::part_at(const std::vector<Part>& all,
                                                           std::uint64_t offset) const {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Part& part) {
+  const auto found = std::ranges::find_if(all, [&](const Part& part) {
     return offset >= part.range.offset && offset < part.range.end();
   });
   return found == all.end() ? nullptr : &*found;
@@ -617,7 +616,7 @@ void VectorChannelBase::store(Arrival arrival) {
   open.filled += arrival.range.length;
   if (open.keep && !place_.phantom) {
     open.values.resize(total);
-    std::copy(arrival.values.begin(), arrival.values.end(), open.values.begin() + first);
+    std::ranges::copy(arrival.values, open.values.begin() + first);
   }
   if (open.filled == total) close(arrival.from, inbox, open.keep);
 }
@@ -638,8 +637,7 @@ void VectorChannelBase::close(Rank from, Inbox& inbox, bool is_live) {
   if (place_.phantom || shape.kind == ContentKind::none) {
     arrived.content = VectorContent::phantom(shape);
   } else if (shape.kind == ContentKind::values) {
-    arrived.content = VectorContent::values(
-        std::make_shared<const std::vector<float>>(std::move(open.values)), shape.range);
+    arrived.content = VectorContent::values(snapshot_of(std::move(open.values)), shape.range);
   } else {
     Buffer bytes(shape.bytes());
     std::memcpy(bytes.data(), open.values.data(), bytes.size());

@@ -94,6 +94,13 @@ class VectorChannelBase : public Machine, public VectorPort {
   std::size_t queued(Rank to) const;
   // What waits for whom: "stream models: rank 3 to read what it has"; "": nothing.
   std::string waiting_for() const;
+  // "TEXT; what waits for whom"
+  std::string waiting_after(const std::string& text) const {
+    const std::string below = waiting_for();
+    return below.empty() ? text : text + "; " + below;
+  }
+  // For who learns of lost peers from views: forgets what lost() would say.
+  void drop_lost() { lost_.clear(); }
 
   Status on_message(Rank from, const Message&, Turn&) override;
   void on_progress(Turn& turn) override { work(turn); }

@@ -28,11 +28,7 @@ struct Numbered {
   enum class Wish : std::uint8_t { keep, skip, refuse };
   std::uint64_t number = 0;
   Wish wish = Wish::keep;  // what its receiver is to do with it
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(number);
-    LONGHAUL_FIELD(wish, .max = 2);
-  }
+  LONGHAUL_FIELDS(number, (wish, .max = 2))
 };
 
 // Keeps what comes; polls it only while it reads.
@@ -50,9 +46,8 @@ class Owner final : public Machine {
     own(channel);
   }
   void on_progress(Turn& turn) override {
-    Turn below = within(channel, turn);
     while (reads)
-      if (auto one = channel.poll(below))
+      if (auto one = channel.poll(within(channel, turn)))
         got.push_back({one->from, one->header.number, one->content});
       else
         break;
@@ -61,14 +56,9 @@ class Owner final : public Machine {
   }
   VectorHandle send(const std::vector<Rank>& to, Numbered header, VectorContent content,
                     SendOptions options, Turn& turn) {
-    Turn below = within(channel, turn);
-    return channel.send(to, header, std::move(content), options, below);
+    return channel.send(to, header, std::move(content), options, within(channel, turn));
   }
-  template <class Do>
-  auto with_channel(Turn& turn, Do&& what) {
-    Turn below = within(channel, turn);
-    return what(below);
-  }
+  auto with_channel(Turn& turn, auto&& what) { return what(within(channel, turn)); }
   void state(Archive& ar) override { ar(reads, got, lost, sent, asked); }
   std::vector<std::uint64_t> numbers(Rank from) const {
     std::vector<std::uint64_t> found;

@@ -39,12 +39,7 @@ struct ContentShape {
   std::uint64_t words() const;  // of four bytes, as exact contents travel
   // Malformed: a peer describes what cannot be.
   Status check(const Layout&) const;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 4);
-    LONGHAUL_FIELD(range);
-    LONGHAUL_FIELD(size, .doc = "values, pairs or bytes", .max = 0x1p43);
-  }
+  LONGHAUL_FIELDS((kind, .max = 4), range, (size, .doc = "values, pairs or bytes", .max = 0x1p43))
 };
 
 // Malformed: of these elements of a content, which are whole, one is not finite or stands outside.

@@ -51,7 +51,7 @@ void archive_snapshot(Archive& ar, Snapshot& snapshot) {
   std::vector<float> values;
   if (!ar.loading()) values = *snapshot;
   ar(values);
-  if (ar.loading()) snapshot = std::make_shared<const std::vector<float>>(std::move(values));
+  if (ar.loading()) snapshot = snapshot_of(std::move(values));
 }
 
 namespace {

@@ -14,6 +14,9 @@
 namespace longhaul {
 
 using Snapshot = std::shared_ptr<const std::vector<float>>;  // a whole flat vector, or nullptr
+inline Snapshot snapshot_of(std::vector<float> values) {
+  return std::make_shared<const std::vector<float>>(std::move(values));
+}
 
 // One mini-batch gradient, applied at once by the local optimiser.
 struct LocalStep {

@@ -168,9 +168,8 @@ class Checks {
   }
 
   std::size_t in_flight(Rank verifier) const {
-    return std::size_t(std::count_if(batches_.begin(), batches_.end(), [&](const auto& entry) {
-      return entry.second.verifier == verifier;
-    }));
+    return std::size_t(std::ranges::count_if(
+        batches_, [&](const auto& entry) { return entry.second.verifier == verifier; }));
   }
 
   const Machine& node_;
@@ -200,8 +199,8 @@ class Verifier {
     if (length_ > 0 && check.length != length_)
       return malformed("a check of objects of " + std::to_string(check.length) +
                        " values, not of " + std::to_string(length_));
-    const auto queued = std::count_if(queue_.begin(), queue_.end(),
-                                      [&](const Batch& batch) { return batch.from == from; });
+    const auto queued =
+        std::ranges::count_if(queue_, [&](const Batch& batch) { return batch.from == from; });
     if (std::size_t(queued) >= Checks::kInFlight) return malformed("a check beyond those allowed");
     Batch batch{from, check.batch, {}, now};
     for (std::size_t i = 0; i < check.items.size(); ++i) {

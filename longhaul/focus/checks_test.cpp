@@ -24,8 +24,7 @@ struct SiteOfChecks {
     for (std::uint64_t seq = 1; seq <= 10; ++seq)
       (void)index->add({seq, 0, {0}, {1, 0, 0, 0}}, 0, std::vector<float>{float(seq)});
   }
-  template <class Enter>
-  void turn(Enter&& enter) {
+  void turn(auto&& enter) {
     TurnContext context;
     context.now = now;
     context.place = &place;

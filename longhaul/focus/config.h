@@ -41,118 +41,97 @@ struct Config {
   double gt_ms = 20;
   std::optional<double> duration_s;
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
+  static void fields(auto& self, auto&& visit) {
     model_fields(self, visit);
     index_fields(self, visit);
-    LONGHAUL_FIELD(recall, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
-    LONGHAUL_FIELD(precision, .doc = "target on the sample, where T is chosen", .min = 0, .max = 1);
-    LONGHAUL_FIELD(margin,
-                   .doc =
-                       "standard errors by which what is reached on the sample must exceed both "
-                       "targets, so that later objects reach them; 1.64: 95 % sure",
-                   .min = 0, .max = 10);
-    LONGHAUL_FIELD(policy, .doc = "which of the parameters that reach both targets are taken",
-                   .choices = {"balance", "opt_ingest", "opt_query"});
-    LONGHAUL_FIELD(sample, .doc = "labelled objects of each site from which T is chosen", .min = 1,
-                   .max = 100000);
-    LONGHAUL_FIELD(drift,
-                   .doc =
-                       "another sample is taken, and cheap model, K and T are chosen again, when "
-                       "the classes that the cheap model sees differ by so much from those of the "
-                       "sample (total variation; 0.2 is usual); 0: never; with T chosen",
-                   .min = 0, .max = 1);
-    LONGHAUL_FIELD(gt_place,
-                   .doc =
-                       "where the accurate model runs: at the site of the object, at the site that "
-                       "was asked, or at one site for all",
-                   .choices = {"site", "querier", "hub"});
-    LONGHAUL_FIELD(hub, .doc = "the site of gt_place = \"hub\" (default: the first)", .max = 64);
-    LONGHAUL_FIELD(gt_batch, .doc = "most objects of one run of the accurate model", .min = 1,
-                   .max = 4096);
-    LONGHAUL_FIELD(gt_version, .doc = "verdicts of another version are not used", .min = 1);
-    LONGHAUL_FIELD(thumb_kb, .doc = "bytes of one object sent to another site", .max = 128,
-                   .unit = "kB", .positive = true);
-    LONGHAUL_FIELD(queue_items,
-                   .doc =
-                       "objects that wait for the cheap model; beyond it the oldest are dropped "
-                       "and reported as a gap",
-                   .min = 1, .max = 1e7);
-    LONGHAUL_FIELD(interval_gap_s, .doc = "objects of a cluster no further apart are one interval",
-                   .min = 0, .max = 1e6, .unit = "s");
-    LONGHAUL_FIELD(
-        answer_timeout_s,
-        .doc = "a site that says nothing of a query for so long is missing in its answer",
-        .max = 1e6, .unit = "s", .positive = true);
+    LONGHAUL_KEY(recall, "target on the sample, where T is chosen", .min = 0, .max = 1);
+    LONGHAUL_KEY(precision, "target on the sample, where T is chosen", .min = 0, .max = 1);
+    LONGHAUL_KEY(margin,
+                 "standard errors by which what is reached on the sample must exceed both targets, "
+                 "so that later objects reach them; 1.64: 95 % sure",
+                 .min = 0, .max = 10);
+    LONGHAUL_KEY(policy, "which of the parameters that reach both targets are taken",
+                 .choices = {"balance", "opt_ingest", "opt_query"});
+    LONGHAUL_KEY(sample, "labelled objects of each site from which T is chosen", .min = 1,
+                 .max = 100000);
+    LONGHAUL_KEY(drift,
+                 "another sample is taken, and cheap model, K and T are chosen again, when the "
+                 "classes that the cheap model sees differ by so much from those of the sample "
+                 "(total variation; 0.2 is usual); 0: never; with T chosen",
+                 .min = 0, .max = 1);
+    LONGHAUL_KEY(gt_place,
+                 "where the accurate model runs: at the site of the object, at the site that was "
+                 "asked, or at one site for all",
+                 .choices = {"site", "querier", "hub"});
+    LONGHAUL_KEY(hub, "the site of gt_place = \"hub\" (default: the first)", .max = 64);
+    LONGHAUL_KEY(gt_batch, "most objects of one run of the accurate model", .min = 1, .max = 4096);
+    LONGHAUL_KEY(gt_version, "verdicts of another version are not used", .min = 1);
+    LONGHAUL_KEY(thumb_kb, "bytes of one object sent to another site", .max = 128, .unit = "kB",
+                 .positive = true);
+    LONGHAUL_KEY(queue_items,
+                 "objects that wait for the cheap model; beyond it the oldest are dropped and "
+                 "reported as a gap",
+                 .min = 1, .max = 1e7);
+    LONGHAUL_KEY(interval_gap_s, "objects of a cluster no further apart are one interval", .min = 0,
+                 .max = 1e6, .unit = "s");
+    LONGHAUL_KEY(answer_timeout_s,
+                 "a site that says nothing of a query for so long is missing in its answer",
+                 .max = 1e6, .unit = "s", .positive = true);
     stream_fields(self, visit);
   }
 
  private:
-  template <class Self, class Visit>
-  static void model_fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(stream,
-                   .doc =
-                       "the objects: generated with models that err by a formula, or transformed "
-                       "copies of the images of [data], with models from files",
-                   .choices = {"tracks", "images"});
-    LONGHAUL_FIELD(images, .doc = "stream = \"images\": the part of [data] that it shows",
-                   .choices = {"test", "train"});
-    LONGHAUL_FIELD(gt,
-                   .doc =
-                       "stream = \"images\": the accurate model, a TorchScript file; a run's "
-                       "model.pt is one",
-                   .local = true);
-    LONGHAUL_FIELD(trial_s,
-                   .doc =
-                       "most time for the trial of a model's file on two objects, in a process of "
-                       "its own; a file that takes longer is refused; below answer_timeout_s",
-                   .max = 1e6, .unit = "s", .positive = true, .local = true);
-    LONGHAUL_FIELD(trial_mb,
-                   .doc = "most memory for that trial; 0: half of what is free on the machine",
-                   .max = 1e9, .unit = "MB", .local = true);
+  static void model_fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(stream,
+                 "the objects: generated with models that err by a formula, or transformed copies "
+                 "of the images of [data], with models from files",
+                 .choices = {"tracks", "images"});
+    LONGHAUL_KEY(images, "stream = \"images\": the part of [data] that it shows",
+                 .choices = {"test", "train"});
+    LONGHAUL_KEY(
+        gt, "stream = \"images\": the accurate model, a TorchScript file; a run's model.pt is one",
+        .local = true);
+    LONGHAUL_KEY(trial_s,
+                 "most time for the trial of a model's file on two objects, in a process of its "
+                 "own; a file that takes longer is refused; below answer_timeout_s",
+                 .max = 1e6, .unit = "s", .positive = true, .local = true);
+    LONGHAUL_KEY(trial_mb, "most memory for that trial; 0: half of what is free on the machine",
+                 .max = 1e9, .unit = "MB", .local = true);
   }
-  template <class Self, class Visit>
-  static void index_fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(K, .doc = "classes under which a cluster is indexed: recall for accurate runs",
-                   .min = 1, .max = 1000);
-    LONGHAUL_FIELD(T,
-                   .doc =
-                       "feature distance beyond which an object begins a new cluster; 0: each "
-                       "object does (default: chosen on a labelled sample, and K with it)",
-                   .min = 0, .max = 1e12);
-    LONGHAUL_FIELD(M, .doc = "clusters that new objects may join", .min = 1, .max = 100000);
-    LONGHAUL_FIELD(Ls,
-                   .doc =
-                       "classes that the cheap model tells apart, the first ones; the rest is "
-                       "OTHER (default: all)",
-                   .max = 1000);
-    LONGHAUL_FIELD(vote,
-                   .doc =
-                       "what a cluster is indexed under: the best classes of the mean score of its "
-                       "objects, or of its first object",
-                   .choices = {"mean", "first"});
-    LONGHAUL_FIELD(baseline,
-                   .doc =
-                       "what focus is compared with: the accurate model on all objects at "
-                       "ingest, on all at query time, on all at the site that was asked, or no "
-                       "clusters",
-                   .choices = {"none", "ingest_all", "query_all", "ship_all", "no_cluster"});
+  static void index_fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(K, "classes under which a cluster is indexed: recall for accurate runs", .min = 1,
+                 .max = 1000);
+    LONGHAUL_KEY(T,
+                 "feature distance beyond which an object begins a new cluster; 0: each object "
+                 "does (default: chosen on a labelled sample, and K with it)",
+                 .min = 0, .max = 1e12);
+    LONGHAUL_KEY(M, "clusters that new objects may join", .min = 1, .max = 100000);
+    LONGHAUL_KEY(Ls,
+                 "classes that the cheap model tells apart, the first ones; the rest is OTHER "
+                 "(default: all)",
+                 .max = 1000);
+    LONGHAUL_KEY(vote,
+                 "what a cluster is indexed under: the best classes of the mean score of its "
+                 "objects, or of its first object",
+                 .choices = {"mean", "first"});
+    LONGHAUL_KEY(baseline,
+                 "what focus is compared with: the accurate model on all objects at ingest, on all "
+                 "at query time, on all at the site that was asked, or no clusters",
+                 .choices = {"none", "ingest_all", "query_all", "ship_all", "no_cluster"});
   }
-  template <class Self, class Visit>
-  static void stream_fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(rate, .doc = "objects of each site's generated stream in a second", .max = 1e6,
-                   .unit = "1/s", .positive = true);
-    LONGHAUL_FIELD(objects, .doc = "length of each site's stream (default: it has no end)",
-                   .min = 1, .max = 4e9);
-    LONGHAUL_FIELD(cheap_ms, .doc = "time of the cheap model for an object", .min = 0, .max = 1e6,
-                   .unit = "ms");
-    LONGHAUL_FIELD(gt_ms, .doc = "time of the accurate model for an object", .min = 0, .max = 1e6,
-                   .unit = "ms");
-    LONGHAUL_FIELD(duration_s,
-                   .doc =
-                       "the sites end then (default: over sockets never; simulated with the "
-                       "stream and the last query)",
-                   .max = 1e9, .unit = "s", .positive = true);
+  static void stream_fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(rate, "objects of each site's generated stream in a second", .max = 1e6,
+                 .unit = "1/s", .positive = true);
+    LONGHAUL_KEY(objects, "length of each site's stream (default: it has no end)", .min = 1,
+                 .max = 4e9);
+    LONGHAUL_KEY(cheap_ms, "time of the cheap model for an object", .min = 0, .max = 1e6,
+                 .unit = "ms");
+    LONGHAUL_KEY(gt_ms, "time of the accurate model for an object", .min = 0, .max = 1e6,
+                 .unit = "ms");
+    LONGHAUL_KEY(duration_s,
+                 "the sites end then (default: over sockets never; simulated with the stream and "
+                 "the last query)",
+                 .max = 1e9, .unit = "s", .positive = true);
   }
 };
 
@@ -162,19 +141,16 @@ struct CheapConfig {
   double ms = 0.4;
   std::uint32_t outputs = 0;
   double noise = 8;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(path, .doc = "stream = \"images\": a TorchScript file", .local = true);
-    LONGHAUL_FIELD(ms, .doc = "time for an object, in the simulator and with stream = \"tracks\"",
-                   .min = 0, .max = 1e6, .unit = "ms");
-    LONGHAUL_FIELD(outputs,
-                   .doc =
-                       "classes that it tells apart, the first ones; the rest is OTHER; 0: those "
-                       "of [focus] Ls",
-                   .max = 1000);
-    LONGHAUL_FIELD(noise,
-                   .doc = "stream = \"tracks\": standard deviation of the error of its scores",
-                   .min = 0, .max = 1e6);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(path, "stream = \"images\": a TorchScript file", .local = true);
+    LONGHAUL_KEY(ms, "time for an object, in the simulator and with stream = \"tracks\"", .min = 0,
+                 .max = 1e6, .unit = "ms");
+    LONGHAUL_KEY(
+        outputs,
+        "classes that it tells apart, the first ones; the rest is OTHER; 0: those of [focus] Ls",
+        .max = 1000);
+    LONGHAUL_KEY(noise, "stream = \"tracks\": standard deviation of the error of its scores",
+                 .min = 0, .max = 1e6);
   }
 };
 
@@ -186,15 +162,13 @@ struct QueryConfig {
   double from_s = 0;
   std::optional<double> to_s;
   std::uint32_t limit = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(site, .doc = "that is asked (default: the first)", .max = 64);
-    LONGHAUL_FIELD(at_s, .doc = "when", .min = 0, .max = 1e9, .unit = "s");
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(site, "that is asked (default: the first)", .max = 64);
+    LONGHAUL_KEY(at_s, "when", .min = 0, .max = 1e9, .unit = "s");
     visit(Field{.name = "class", .doc = "the class looked for", .max = 1000}, self.cls);
-    LONGHAUL_FIELD(from_s, .doc = "objects not before", .min = 0, .max = 1e9, .unit = "s");
-    LONGHAUL_FIELD(to_s, .doc = "objects not after (default: no limit)", .min = 0, .max = 1e9,
-                   .unit = "s");
-    LONGHAUL_FIELD(limit, .doc = "clusters that are enough; 0: all");
+    LONGHAUL_KEY(from_s, "objects not before", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_KEY(to_s, "objects not after (default: no limit)", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_KEY(limit, "clusters that are enough; 0: all");
   }
 };
 
@@ -208,26 +182,21 @@ struct ModelConfig {
   double ms = 0.4;
   std::uint32_t K = 0;
   std::optional<double> T;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(site, .doc = "that is given it first (default: the first)", .max = 64);
-    LONGHAUL_FIELD(at_s, .doc = "when", .min = 0, .max = 1e9, .unit = "s");
-    LONGHAUL_FIELD(path, .doc = "stream = \"images\": a TorchScript file", .local = true);
-    LONGHAUL_FIELD(noise,
-                   .doc = "stream = \"tracks\": standard deviation of the error of its scores",
-                   .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(classes,
-                   .doc =
-                       "that it tells apart, in the order of its scores; the rest is OTHER (empty: "
-                       "all)",
-                   .min = 0, .max = 1000);
-    LONGHAUL_FIELD(ms, .doc = "time for an object", .min = 0, .max = 1e6, .unit = "ms");
-    LONGHAUL_FIELD(K, .doc = "as [focus] K, from then on; 0: as before", .max = 1000);
-    LONGHAUL_FIELD(T,
-                   .doc =
-                       "as [focus] T, from then on (default: as before; chosen on the next "
-                       "objects where [focus] leaves it out)",
-                   .min = 0, .max = 1e12);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(site, "that is given it first (default: the first)", .max = 64);
+    LONGHAUL_KEY(at_s, "when", .min = 0, .max = 1e9, .unit = "s");
+    LONGHAUL_KEY(path, "stream = \"images\": a TorchScript file", .local = true);
+    LONGHAUL_KEY(noise, "stream = \"tracks\": standard deviation of the error of its scores",
+                 .min = 0, .max = 1e6);
+    LONGHAUL_KEY(classes,
+                 "that it tells apart, in the order of its scores; the rest is OTHER (empty: all)",
+                 .min = 0, .max = 1000);
+    LONGHAUL_KEY(ms, "time for an object", .min = 0, .max = 1e6, .unit = "ms");
+    LONGHAUL_KEY(K, "as [focus] K, from then on; 0: as before", .max = 1000);
+    LONGHAUL_KEY(T,
+                 "as [focus] T, from then on (default: as before; chosen on the next objects where "
+                 "[focus] leaves it out)",
+                 .min = 0, .max = 1e12);
   }
 };
 

@@ -23,8 +23,8 @@ class Gaps {
   static constexpr std::size_t kMost = 1000;  // beyond it the two nearest in order become one
 
   void add(Interval gap) {
-    const auto first = std::find_if(gaps_.begin(), gaps_.end(),
-                                    [&](const Interval& g) { return g.to_ns >= gap.from_ns; });
+    const auto first =
+        std::ranges::find_if(gaps_, [&](const Interval& g) { return g.to_ns >= gap.from_ns; });
     auto last = first;
     for (; last != gaps_.end() && last->from_ns <= gap.to_ns; ++last) {
       gap.from_ns = std::min(gap.from_ns, last->from_ns);
@@ -133,9 +133,8 @@ class Clustering {
       return {nearest->cluster, false};
     }
     if (active_.size() == most_active_)
-      active_.erase(
-          std::min_element(active_.begin(), active_.end(),
-                           [](const Active& a, const Active& b) { return a.joined < b.joined; }));
+      active_.erase(std::ranges::min_element(
+          active_, [](const Active& a, const Active& b) { return a.joined < b.joined; }));
     active_.push_back({next_, 1, added_, {feature.begin(), feature.end()}});
     return {next_++, true};
   }
@@ -187,7 +186,7 @@ struct IndexConfig {
   // The class under which a query for `cls` looks for clusters: a place in the list, or OTHER.
   std::uint32_t posted_under(std::uint32_t cls) const {
     if (list.empty()) return std::min(cls, specialised);
-    return std::uint32_t(std::find(list.begin(), list.end(), cls) - list.begin());
+    return std::uint32_t(std::ranges::find(list, cls) - list.begin());
   }
 };
 
@@ -244,8 +243,7 @@ class Index {
     sums.resize(seen.scores.size());
     for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += seen.scores[c];
     for (const std::uint32_t cls : top_classes(sums, config().top)) {
-      if (std::find(cluster.posted.begin(), cluster.posted.end(), cls) != cluster.posted.end())
-        continue;
+      if (std::ranges::find(cluster.posted, cls) != cluster.posted.end()) continue;
       cluster.posted.push_back(cls);
       added.posted.push_back(cls);
       generations_.back().postings.post(
@@ -297,7 +295,7 @@ class Index {
            generation.postings.of(generation.config.posted_under(cls)))
         if (auto one = candidate(posting.cluster, posting.score, window))
           found.push_back(*std::move(one));
-    std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    std::ranges::sort(found, [](const Candidate& a, const Candidate& b) {
       return a.score != b.score ? a.score > b.score : a.cluster < b.cluster;
     });
     return found;

@@ -18,8 +18,7 @@ struct LoggedItem {
   std::vector<std::uint16_t> feature = {};
   std::uint64_t cluster = 0;
   std::vector<float> values;  // of a representative; else empty
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
+  static void fields(auto& self, auto&& visit) {
     visit(Field{.name = "seq"}, self.seen.seq);
     visit(Field{.name = "at_ns"}, self.seen.at_ns);
     LONGHAUL_FIELD(feature);

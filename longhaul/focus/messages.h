@@ -30,8 +30,7 @@ struct ModelVersion {
   std::uint64_t number = 0;
   Rank origin = 0;  // the site that was given it; decides between two of one number
   friend auto operator<=>(const ModelVersion&, const ModelVersion&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
+  static void fields(auto& self, auto&& visit) {
     LONGHAUL_FIELD(number, .max = 0x1p50);  // one more always fits
     LONGHAUL_FIELD(origin);
   }
@@ -47,15 +46,8 @@ struct GivenModel {
   std::uint32_t K = 0;  // 0: as before
   double T = -1;        // below 0: as before, or chosen on a sample where the job leaves it out
   std::string file;     // bytes of a TorchScript file; "noise = N" for the stream tracks
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(version);
-    LONGHAUL_FIELD(classes, .max = 1000);
-    LONGHAUL_FIELD(seconds, .min = 0, .max = 1000);
-    LONGHAUL_FIELD(K, .max = 1000);
-    LONGHAUL_FIELD(T, .min = -1, .max = 1e12);
-    LONGHAUL_FIELD(file, .max = double(kMostFile));
-  }
+  LONGHAUL_FIELDS(version, (classes, .max = 1000), (seconds, .min = 0, .max = 1000),
+                  (K, .max = 1000), (T, .min = -1, .max = 1e12), (file, .max = double(kMostFile)))
 };
 
 // The models that a site keeps, by the number under which its learner has them: the one that
@@ -74,8 +66,7 @@ struct Wanted {
 };
 
 struct Query {  // querier -> every site
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "query";
+  LONGHAUL_MESSAGE(1, "query");
   std::uint64_t query = 0;  // a number of the querier's
   Wanted wanted;
   LONGHAUL_FIELDS(query, wanted)
@@ -85,50 +76,28 @@ struct FoundCluster {
   std::uint64_t cluster = 0;  // of its site
   std::uint64_t count = 0;    // objects, those outside the window too; 0: more of it follows
   std::vector<Interval> intervals;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(cluster);
-    LONGHAUL_FIELD(count);
-    LONGHAUL_FIELD(intervals, .max = kMaxListed);
-  }
+  LONGHAUL_FIELDS(cluster, count, (intervals, .max = kMaxListed))
 };
 // site -> querier, after each batch of verdicts; empty ones, every still_after(): still at work.
 struct Found {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "result";
+  LONGHAUL_MESSAGE(2, "result");
   std::uint64_t query = 0;
   std::uint64_t number = 0;  // of this site's results to the query, from 0
   std::vector<FoundCluster> clusters;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(query);
-    LONGHAUL_FIELD(number);
-    LONGHAUL_FIELD(clusters, .max = kMaxListed);
-  }
+  LONGHAUL_FIELDS(query, number, (clusters, .max = kMaxListed))
 };
 struct End {  // site -> querier: all that were candidates at `asof` are decided
-  static constexpr std::uint16_t kKind = 3;
-  static constexpr std::string_view kName = "end";
+  LONGHAUL_MESSAGE(3, "end");
   std::uint64_t query = 0;
   std::uint64_t results = 0;              // sent before this
   std::uint64_t asof = 0;                 // the last object that counts
   std::int64_t asof_ns = 0;               // and its time
   std::uint64_t checked = 0, cached = 0;  // clusters: by the accurate model now, known before
   std::vector<Interval> gaps;             // in the window
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(query);
-    LONGHAUL_FIELD(results);
-    LONGHAUL_FIELD(asof);
-    LONGHAUL_FIELD(asof_ns);
-    LONGHAUL_FIELD(checked);
-    LONGHAUL_FIELD(cached);
-    LONGHAUL_FIELD(gaps, .max = kMaxListed);
-  }
+  LONGHAUL_FIELDS(query, results, asof, asof_ns, checked, cached, (gaps, .max = kMaxListed))
 };
 struct Cancel {  // querier -> site: the limit is reached, or the user wants no more
-  static constexpr std::uint16_t kKind = 4;
-  static constexpr std::string_view kName = "cancel";
+  LONGHAUL_MESSAGE(4, "cancel");
   std::uint64_t query = 0;
   LONGHAUL_FIELDS(query)
 };
@@ -139,70 +108,49 @@ struct CheckItem {
   LONGHAUL_FIELDS(cluster, seq, at_ns)
 };
 struct Check {  // site -> verifier; the body holds the representatives, `stride` bytes each
-  static constexpr std::uint16_t kKind = 5;
-  static constexpr std::string_view kName = "check";
+  LONGHAUL_MESSAGE(5, "check");
   std::uint64_t batch = 0;   // a number of the site's
   std::uint32_t length = 0;  // values of fp32 that begin each representative
   std::uint32_t stride = 4;
   std::vector<CheckItem> items;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(batch);
-    LONGHAUL_FIELD(length, .max = 1 << 20);
-    LONGHAUL_FIELD(stride, .min = 1, .max = 1 << 22);
-    LONGHAUL_FIELD(items, .max = 4096);
-  }
+  LONGHAUL_FIELDS(batch, (length, .max = 1 << 20), (stride, .min = 1, .max = 1 << 22),
+                  (items, .max = 4096))
 };
 struct Verdict {  // verifier -> site
-  static constexpr std::uint16_t kKind = 6;
-  static constexpr std::string_view kName = "verdict";
+  LONGHAUL_MESSAGE(6, "verdict");
   std::uint64_t batch = 0;
   std::uint32_t version = 0;           // of the accurate model
   std::vector<std::uint32_t> classes;  // of the batch's items, in order
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(batch);
-    LONGHAUL_FIELD(version);
-    LONGHAUL_FIELD(classes, .max = 4096);
-  }
+  LONGHAUL_FIELDS(batch, version, (classes, .max = 4096))
 };
 struct StillChecking {  // verifier -> site, every still_after(): the batch waits or runs
-  static constexpr std::uint16_t kKind = 11;
-  static constexpr std::string_view kName = "still_checking";
+  LONGHAUL_MESSAGE(11, "still_checking");
   std::uint64_t batch = 0;
   LONGHAUL_FIELDS(batch)
 };
 
 struct NewestModel {  // site -> site: the newest cheap model that it was given
-  static constexpr std::uint16_t kKind = 7;
-  static constexpr std::string_view kName = "newest_model";
+  LONGHAUL_MESSAGE(7, "newest_model");
   ModelVersion version;
   LONGHAUL_FIELDS(version)
 };
 struct FetchModel {  // who has an older one -> who said so
-  static constexpr std::uint16_t kKind = 8;
-  static constexpr std::string_view kName = "fetch_model";
+  LONGHAUL_MESSAGE(8, "fetch_model");
   ModelVersion version;
   std::uint64_t offset = 0;  // of the next piece
   LONGHAUL_FIELDS(version, offset)
 };
 struct ModelPart {  // the answer; the body is the piece
-  static constexpr std::uint16_t kKind = 9;
-  static constexpr std::string_view kName = "model";
+  LONGHAUL_MESSAGE(9, "model");
   ModelVersion version;
   std::uint64_t offset = 0, size = 0;  // size: of the whole
   LONGHAUL_FIELDS(version, offset, size)
 };
 struct ModelTaken {  // site -> the site whose user gave it
-  static constexpr std::uint16_t kKind = 10;
-  static constexpr std::string_view kName = "model_taken";
+  LONGHAUL_MESSAGE(10, "model_taken");
   ModelVersion version;
   std::string why;  // it was refused; empty: it is in the site's log
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(version);
-    LONGHAUL_FIELD(why, .max = kMaxListed);
-  }
+  LONGHAUL_FIELDS(version, (why, .max = kMaxListed))
 };
 
 using Messages = MessageList<Query, Found, End, Cancel, Check, Verdict, NewestModel, FetchModel,
@@ -224,11 +172,7 @@ inline constexpr Service kModel{.priority = 1};    // the models
 struct Request {
   std::vector<Wanted> query;
   std::vector<GivenModel> model;  // `version` is not looked at
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(query, .max = 1);
-    LONGHAUL_FIELD(model, .max = 1);
-  }
+  LONGHAUL_FIELDS((query, .max = 1), (model, .max = 1))
 };
 inline Bytes request_of(const Wanted& wanted) {
   return share(to_wire(Request{.query = {wanted}, .model = {}}));

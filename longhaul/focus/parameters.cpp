@@ -90,7 +90,7 @@ class SampleIndex {
     const std::uint32_t cls = labels_[representative];
     const auto query = queries.find(cls);
     if (query == queries.end()) return;
-    if (std::find(posted.begin(), posted.end(), index_.posted_under(cls)) == posted.end()) return;
+    if (std::ranges::find(posted, index_.posted_under(cls)) == posted.end()) return;
     const auto own = by_class.find(cls);
     const std::uint64_t right = own != by_class.end() ? own->second : 0;
     query->second.returned += sign > 0 ? objects : -objects;
@@ -241,7 +241,7 @@ Result<Point> choose(std::vector<Point> points, const Targets& targets, std::str
                    "or set K and T");
   const std::vector<Point> all = points;
   std::erase_if(points, [&](const Point& p) {
-    return std::any_of(all.begin(), all.end(), [&](const Point& o) { return dominates(o, p); });
+    return std::ranges::any_of(all, [&](const Point& o) { return dominates(o, p); });
   });
   double most_ingest = 0, most_calls = 0;
   for (const Point& p : points) {
@@ -255,8 +255,8 @@ Result<Point> choose(std::vector<Point> points, const Targets& targets, std::str
     if (policy == "opt_query") return std::pair(calls, ingest);
     return std::pair(ingest + calls, calls);
   };
-  return *std::min_element(points.begin(), points.end(),
-                           [&](const Point& a, const Point& b) { return cost(a) < cost(b); });
+  return *std::ranges::min_element(
+      points, [&](const Point& a, const Point& b) { return cost(a) < cost(b); });
 }
 
 double drift(std::span<const double> before, std::span<const double> now) {

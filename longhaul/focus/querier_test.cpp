@@ -19,8 +19,7 @@ struct Asking {
     place.layout = Layout::flat(1);
   }
   // One turn; the answers of it are added to `answers`.
-  template <class Enter>
-  void turn(Enter&& enter) {
+  void turn(auto&& enter) {
     TurnContext context;
     context.now = now;
     context.place = &place;

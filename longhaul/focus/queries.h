@@ -80,10 +80,9 @@ class Querier {
     site.last = turn.now();
     Answer answer{.site = from, .clusters = found.clusters};
     const std::uint32_t limit = open->wanted.limit;
-    const auto enough =
-        std::find_if(answer.clusters.begin(), answer.clusters.end(), [&](const FoundCluster& one) {
-          return one.count > 0 && ++open->clusters == limit;  // its last part
-        });
+    const auto enough = std::ranges::find_if(answer.clusters, [&](const FoundCluster& one) {
+      return one.count > 0 && ++open->clusters == limit;  // its last part
+    });
     if (enough != answer.clusters.end()) answer.clusters.erase(enough + 1, answer.clusters.end());
     if (!answer.clusters.empty()) turn.reply(open->client, to_wire(answer), false);
     advance(open_.find(found.query), turn);
@@ -155,8 +154,8 @@ class Querier {
         {};              // sites, when the user was told to be up to date
     bool stops = false;  // although it follows
     std::uint64_t missing() const {
-      return std::uint64_t(std::count_if(sites.begin(), sites.end(),
-                                         [](const auto& site) { return site.second.missing; }));
+      return std::uint64_t(
+          std::ranges::count_if(sites, [](const auto& site) { return site.second.missing; }));
     }
 
     void state(auto& ar) { ar(client, wanted, sites, clusters, told_missing, stops); }
@@ -179,12 +178,12 @@ class Querier {
   void advance(OpenQueries::iterator at, Turn& turn) {
     Open& open = at->second;
     if (open.wanted.limit > 0 && open.clusters >= open.wanted.limit) return end(at, true, turn);
-    const bool all_done = std::all_of(open.sites.begin(), open.sites.end(),
-                                      [](const auto& site) { return site.second.done(); });
+    const bool all_done =
+        std::ranges::all_of(open.sites, [](const auto& site) { return site.second.done(); });
     if (!all_done) return;
     if (!open.wanted.follow || open.stops) return end(at, false, turn);
-    const bool none_left = std::all_of(open.sites.begin(), open.sites.end(),
-                                       [](const auto& site) { return site.second.missing; });
+    const bool none_left =
+        std::ranges::all_of(open.sites, [](const auto& site) { return site.second.missing; });
     if (none_left) return end(at, false, turn);
     const std::uint64_t missing = open.missing();
     if (std::exchange(open.told_missing, missing) != missing)
@@ -251,8 +250,8 @@ class SiteQueries {
               const Verdicts& verdicts, Checks& checks, Turn& turn) {
     const Key key{from, query.query};
     if (open_.contains(key)) return Ok{};  // answered by the running one
-    const auto of_querier = std::count_if(open_.begin(), open_.end(),
-                                          [&](const auto& o) { return o.first.first == from; });
+    const auto of_querier =
+        std::ranges::count_if(open_, [&](const auto& o) { return o.first.first == from; });
     if (std::size_t(of_querier) >= Querier::kMostOpen)
       return malformed("a query beyond the " + std::to_string(Querier::kMostOpen) + " allowed");
     if (query.wanted.cls >= index.config().classes)
@@ -300,7 +299,7 @@ class SiteQueries {
     for (auto& [key, open] : open_) {
       if (!open.wanted.follow) continue;
       const std::uint32_t cls = index.posted_under(open.wanted.cls);
-      if (std::find(added.posted.begin(), added.posted.end(), cls) == added.posted.end()) continue;
+      if (std::ranges::find(added.posted, cls) == added.posted.end()) continue;
       if (auto one = index.candidate(added.cluster, 0, open.wanted.window))
         consider(open, *std::move(one), verdicts, checks);
     }
@@ -387,7 +386,7 @@ class SiteQueries {
   void forget_unwanted(Open& gone, Checks& checks) {
     for (const auto& candidate : gone.undecided) {
       const std::uint64_t cluster = candidate.first;
-      if (std::none_of(open_.begin(), open_.end(), [&](const auto& other) {
+      if (std::ranges::none_of(open_, [&](const auto& other) {
             return &other.second != &gone && other.second.undecided.contains(cluster);
           }))
         checks.forget(cluster);

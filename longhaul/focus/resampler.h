@@ -65,7 +65,7 @@ class Resampler {
       if (items_.size() < config_.sample) items_.push_back(item);
       return;
     }
-    const auto best = std::max_element(seen.scores.begin(), seen.scores.end());
+    const auto best = std::ranges::max_element(seen.scores);
     window_.resize(seen.scores.size());
     ++window_[std::size_t(best - seen.scores.begin())];
     if (++in_window_ < config_.sample) return;
@@ -153,8 +153,7 @@ class Resampler {
     }
     before_.assign(models_[cheap].specialised + 1, 0);
     for (const Seen& seen : seen_[cheap])
-      ++before_[std::size_t(std::max_element(seen.scores.begin(), seen.scores.end()) -
-                            seen.scores.begin())];
+      ++before_[std::size_t(std::ranges::max_element(seen.scores) - seen.scores.begin())];
   }
 
   ResampleConfig config_;

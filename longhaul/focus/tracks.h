@@ -171,7 +171,7 @@ class TracksLearner final : public Learner, public CheapModels {
     std::vector<float> scores;
     for (const std::uint32_t cls : cheap.classes)
       scores.push_back(std::exchange(all[cls], std::numeric_limits<float>::lowest()));
-    scores.push_back(*std::max_element(all.begin(), all.end()));
+    scores.push_back(*std::ranges::max_element(all));
     return scores;
   }
 

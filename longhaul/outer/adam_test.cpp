@@ -1,4 +1,4 @@
-#include "longhaul/outer/adam.h"
+#include "longhaul/outer/optimisers.h"
 
 #include <cfloat>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "longhaul/outer/momentum.h"
+#include "longhaul/outer/optimisers.h"
 
 #include <vector>
 

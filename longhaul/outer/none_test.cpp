@@ -1,4 +1,4 @@
-#include "longhaul/outer/none.h"
+#include "longhaul/outer/optimisers.h"
 
 #include <vector>
 

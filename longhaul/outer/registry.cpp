@@ -1,8 +1,6 @@
 #include "longhaul/outer/registry.h"
 
-#include "longhaul/outer/adam.h"
-#include "longhaul/outer/momentum.h"
-#include "longhaul/outer/none.h"
+#include "longhaul/outer/optimisers.h"
 
 namespace longhaul::outer {
 namespace {

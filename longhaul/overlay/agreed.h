@@ -131,8 +131,8 @@ class AgreedMean final : public Overlay, private VectorPort {
       traffic.trees.push_back(
           {team.node(tree.root), double(sums[i].values) / double(length), depths.up, depths.down});
     }
-    std::stable_sort(traffic.trees.begin(), traffic.trees.end(),
-                     [](const auto& a, const auto& b) { return a.share > b.share; });
+    std::ranges::stable_sort(traffic.trees,
+                             [](const auto& a, const auto& b) { return a.share > b.share; });
     return traffic;
   }
 

@@ -318,7 +318,7 @@ class Topology {
     }
     for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
       const auto owners = plan.owners();
-      const auto owner = std::lower_bound(owners.begin(), owners.end(), plan.owner(piece));
+      const auto owner = std::ranges::lower_bound(owners, plan.owner(piece));
       routes.forest.tree_of.push_back(std::uint32_t(owner - owners.begin()));
     }
     return routes;

@@ -1,4 +1,4 @@
-#include "longhaul/overlay/binary.h"
+#include "longhaul/overlay/fixed_trees.h"
 
 #include <algorithm>
 

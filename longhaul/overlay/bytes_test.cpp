@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/overlay/binary.h"
-#include "longhaul/overlay/halving_doubling.h"
-#include "longhaul/overlay/rack.h"
+#include "longhaul/overlay/fixed_trees.h"
 #include "longhaul/overlay/testing/forms.h"
 
 namespace longhaul::overlay {

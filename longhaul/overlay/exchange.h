@@ -496,8 +496,7 @@ class Exchange {
     mean_.have[piece] = true;
     --mean_.missing;
     if (common_.place.phantom) return;
-    std::copy(values.begin(), values.end(),
-              mean_.values.begin() + std::ptrdiff_t(grid_.range(piece).offset));
+    std::ranges::copy(values, mean_.values.begin() + std::ptrdiff_t(grid_.range(piece).offset));
   }
 
   void put_contributors(Round round, RankList counted, double weight, Epoch formed) {

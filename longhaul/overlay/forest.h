@@ -18,39 +18,29 @@ class PlannedForest final : public Topology, private ReplanningTopology {
     double drift = 0.2;
     double ema = 0.5;
     std::uint32_t probe_rounds = 20;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(phases,
-                     .doc =
-                         "streamed: a piece goes on when it is mixed, or its mean is there; "
-                         "sequential: when all of its tree is",
-                     .choices = {"streamed", "sequential"});
-      LONGHAUL_FIELD(pieces,
-                     .doc =
-                         "into which a vector is cut, or more; none shorter than 4,096 values or "
-                         "longer than a chunk. More of them fill and drain the trees faster",
-                     .min = 1, .max = 1 << 20);
-      LONGHAUL_FIELD(
-          rates,
-          .doc =
-              "configured: trees are planned by what the job says of its network; "
-              "learned: from that plan on by what its traffic reaches, and anew when that "
-              "changes",
-          .choices = {"configured", "learned"});
-      LONGHAUL_FIELD(drift,
-                     .doc = "learned: by how much a rate has changed when planning anew is tried",
-                     .max = 10, .unit = "share", .positive = true);
-      LONGHAUL_FIELD(
-          ema,
-          .doc =
-              "learned: weight of a new figure against what was known, if they differ by "
-              "less than `drift`",
-          .max = 1, .positive = true);
-      LONGHAUL_FIELD(probe_rounds,
-                     .doc =
-                         "learned: after so many rounds without another plan a pair that none of "
-                         "its trees uses is tried with a small part of the vector; 0: never",
-                     .max = 1e9, .unit = "rounds");
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(phases,
+                   "streamed: a piece goes on when it is mixed, or its mean is there; sequential: "
+                   "when all of its tree is",
+                   .choices = {"streamed", "sequential"});
+      LONGHAUL_KEY(pieces,
+                   "into which a vector is cut, or more; none shorter than 4,096 values or longer "
+                   "than a chunk. More of them fill and drain the trees faster",
+                   .min = 1, .max = 1 << 20);
+      LONGHAUL_KEY(rates,
+                   "configured: trees are planned by what the job says of its network; learned: "
+                   "from that plan on by what its traffic reaches, and anew when that changes",
+                   .choices = {"configured", "learned"});
+      LONGHAUL_KEY(drift, "learned: by how much a rate has changed when planning anew is tried",
+                   .max = 10, .unit = "share", .positive = true);
+      LONGHAUL_KEY(ema,
+                   "learned: weight of a new figure against what was known, if they differ by less "
+                   "than `drift`",
+                   .max = 1, .positive = true);
+      LONGHAUL_KEY(probe_rounds,
+                   "learned: after so many rounds without another plan a pair that none of its "
+                   "trees uses is tried with a small part of the vector; 0: never",
+                   .max = 1e9, .unit = "rounds");
     }
   };
 

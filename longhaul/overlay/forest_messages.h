@@ -19,30 +19,21 @@ struct PairRate {
   Rank to = 0;
   double rate = 0;        // bytes/s
   std::uint32_t age = 0;  // rounds since it was last measured
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(to);
-    LONGHAUL_FIELD(rate, .max = kMostRate, .unit = "bytes/s", .positive = true);
-    LONGHAUL_FIELD(age, .unit = "rounds");
-  }
+  LONGHAUL_FIELDS(to, (rate, .max = kMostRate, .unit = "bytes/s", .positive = true),
+                  (age, .unit = "rounds"))
 };
 
 // To the planner, when a round is over: what the sender has learned.
 struct RateReport {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "rate_report";
+  LONGHAUL_MESSAGE(1, "rate_report");
   Round round = 0;
   std::vector<PairRate> pairs;  // nodes at other sites, ascending
   double up = 0, down = 0;      // bytes/s of the port, at most; 0: not known
   double took = 0;              // s from its part to the mean; 0: it gave none
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(round);
-    LONGHAUL_FIELD(pairs, .max = kMostPeers);
-    LONGHAUL_FIELD(up, .min = 0, .max = kMostRate, .unit = "bytes/s");
-    LONGHAUL_FIELD(down, .min = 0, .max = kMostRate, .unit = "bytes/s");
-    LONGHAUL_FIELD(took, .min = 0, .max = kMostSeconds, .unit = "s");
-  }
+  LONGHAUL_FIELDS(round, (pairs, .max = kMostPeers),
+                  (up, .min = 0, .max = kMostRate, .unit = "bytes/s"),
+                  (down, .min = 0, .max = kMostRate, .unit = "bytes/s"),
+                  (took, .min = 0, .max = kMostSeconds, .unit = "s"))
 };
 
 // A pair of trees between sites: these by their place among the team's (SiteGroups).
@@ -50,44 +41,28 @@ struct PlannedTree {
   std::uint16_t root = 0;
   std::vector<std::uint16_t> reduce_to, spread_from;
   double share = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(root);
-    LONGHAUL_FIELD(reduce_to, .max = kMostSites);
-    LONGHAUL_FIELD(spread_from, .max = kMostSites);
-    LONGHAUL_FIELD(share, .min = 0, .max = 1);
-  }
+  LONGHAUL_FIELDS(root, (reduce_to, .max = kMostSites), (spread_from, .max = kMostSites),
+                  (share, .min = 0, .max = 1))
 };
 
 // The planner to all: these trees from round `start` on, once all have acknowledged them. The first
 // of an epoch starts in round 0; if it has no trees each node goes by its own.
 struct NewPlan {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "new_plan";
+  LONGHAUL_MESSAGE(2, "new_plan");
   std::uint32_t version = 0;  // 1, 2 ... within an epoch
   Round start = 0;
   std::vector<PlannedTree> trees;  // shares add up to 1
   double lag = 1;                  // SitePlan::lag
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(version, .min = 1);
-    LONGHAUL_FIELD(start);
-    LONGHAUL_FIELD(trees, .max = kMostTrees);
-    LONGHAUL_FIELD(lag, .min = 0, .max = 1, .unit = "share of the vector");
-  }
+  LONGHAUL_FIELDS((version, .min = 1), start, (trees, .max = kMostTrees),
+                  (lag, .min = 0, .max = 1, .unit = "share of the vector"))
 };
 
 // Everyone to everyone: I have this plan, and shall go by it.
 struct PlanAck {
-  static constexpr std::uint16_t kKind = 3;
-  static constexpr std::string_view kName = "plan_ack";
+  LONGHAUL_MESSAGE(3, "plan_ack");
   std::uint32_t version = 0;
   std::uint64_t digest = 0;  // of the plan, as digest_of() has it
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(version, .min = 1);
-    LONGHAUL_FIELD(digest);
-  }
+  LONGHAUL_FIELDS((version, .min = 1), digest)
 };
 
 using Messages = MessageList<RateReport, NewPlan, PlanAck>;

@@ -3,7 +3,6 @@
 // vectors may not be added as they are encoded. docs/overlay/gather.md
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "longhaul/core/registry.h"
 #include "longhaul/overlay/reducing_attempt.h"
@@ -124,8 +123,7 @@ class GatherAttempt final : public ReducingAttempt {
 class Gather final : public Topology {
  public:
   struct Config {
-    template <class Self, class Visit>
-    static void fields(Self&, Visit&&) {}
+    static void fields(auto&, auto&&) {}
   };
 
   Gather(const Config&, const OverlayParts&, const Place&) {}

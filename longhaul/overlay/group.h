@@ -253,8 +253,7 @@ class Group {
   // In the class of shares and pieces and behind them: nothing of the group follows from this node.
   void tell_closed(GroupTurn& turn) {
     const auto idle = [](const auto& one) { return one.second.idle(); };
-    if (!closed_ || closed_told_ || !std::all_of(exchanges_.begin(), exchanges_.end(), idle))
-      return;
+    if (!closed_ || closed_told_ || !std::ranges::all_of(exchanges_, idle)) return;
     closed_told_ = true;
     for (const Rank to : team_.others()) turn.own.send(to, Closed{number_}, {}, kBulk);
     if (team_.server && !team_.index_of(*team_.server))
@@ -272,8 +271,8 @@ class Group {
     if (number_ == 0) return false;
     if (!team_.takes_part() && team_.server != team_.self) return true;
     if (team_.takes_part() && !closed_told_) return false;
-    return std::all_of(team_.members.begin(), team_.members.end(),
-                       [&](Rank rank) { return rank == team_.self || closed_by_.contains(rank); });
+    return std::ranges::all_of(
+        team_.members, [&](Rank rank) { return rank == team_.self || closed_by_.contains(rank); });
   }
 
   bool has(std::uint32_t range) const { return exchanges_.contains(range); }

@@ -1,4 +1,4 @@
-#include "longhaul/overlay/halving_doubling.h"
+#include "longhaul/overlay/fixed_trees.h"
 
 #include <bit>
 

@@ -5,8 +5,7 @@
 #include <memory>
 
 #include "longhaul/overlay/belief.h"
-#include "longhaul/overlay/binary.h"
-#include "longhaul/overlay/rack.h"
+#include "longhaul/overlay/fixed_trees.h"
 #include "longhaul/overlay/sites.h"
 
 namespace longhaul::overlay {
@@ -60,23 +59,19 @@ class Hierarchical final : public Topology {
     std::string phases = "streamed";
     std::string between = "hub";
     std::uint32_t pieces = 400;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(phases,
-                     .doc =
-                         "streamed: a piece goes on when it is mixed, or its mean is there; "
-                         "sequential: when all of its tree is",
-                     .choices = {"streamed", "sequential"});
-      LONGHAUL_FIELD(between,
-                     .doc =
-                         "which way sites' means go between the sites: as the vectors of workers "
-                         "do over the overlay of that name",
-                     .choices = {"hub", "rack", "binary", "ring", "forest"});
-      LONGHAUL_FIELD(pieces,
-                     .doc =
-                         "into which a vector is cut, or more; none shorter than 4,096 values or "
-                         "longer than a chunk. A site's nodes lead it for a piece each in turn",
-                     .min = 1, .max = 1 << 20);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(phases,
+                   "streamed: a piece goes on when it is mixed, or its mean is there; sequential: "
+                   "when all of its tree is",
+                   .choices = {"streamed", "sequential"});
+      LONGHAUL_KEY(between,
+                   "which way sites' means go between the sites: as the vectors of workers do over "
+                   "the overlay of that name",
+                   .choices = {"hub", "rack", "binary", "ring", "forest"});
+      LONGHAUL_KEY(pieces,
+                   "into which a vector is cut, or more; none shorter than 4,096 values or longer "
+                   "than a chunk. A site's nodes lead it for a piece each in turn",
+                   .min = 1, .max = 1 << 20);
     }
   };
 

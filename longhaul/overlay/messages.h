@@ -21,48 +21,33 @@ enum class Phase : std::uint8_t {
 // "I take part in this attempt, and this is what I bring." Sent before any piece of it, in the same
 // class of service, so it comes first.
 struct Announcement {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "announcement";
+  LONGHAUL_MESSAGE(1, "announcement");
   Epoch epoch = 0;
   CodecKey vector;           // origin: the sender
   std::uint64_t length = 0;  // of the vector
   bool exact = false;
   double weight = 0;                       // 0: I contribute nothing, no pieces follow
   std::vector<std::uint8_t> members = {};  // of the group; empty: all workers
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(vector);
-    LONGHAUL_FIELD(length, .min = 1, .max = 0x1p40);
-    LONGHAUL_FIELD(exact);
-    LONGHAUL_FIELD(weight, .min = 0, .max = kMostWeight);
-    LONGHAUL_FIELD(members, .doc = "bits by rank", .max = 1 << 17);
-  }
+  LONGHAUL_FIELDS(epoch, vector, (length, .min = 1, .max = 0x1p40), exact,
+                  (weight, .min = 0, .max = kMostWeight),
+                  (members, .doc = "bits by rank", .max = 1 << 17))
 };
 
 // Who is counted in a mean, from the one who knows everybody's share.
 struct Contributors {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "contributors";
+  LONGHAUL_MESSAGE(2, "contributors");
   Epoch epoch = 0;
   CodecKey vector;                    // origin: the sender
   double weight = 0;                  // sum over those counted
   std::vector<std::uint8_t> counted;  // bit r % 8 of byte r / 8: rank r
   Epoch formed = 0;                   // the epoch of the attempt; before `epoch` in a repair
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(vector);
-    LONGHAUL_FIELD(weight, .min = 0, .max = kMostWeight);
-    LONGHAUL_FIELD(counted, .doc = "bits by rank", .max = 1 << 17);
-    LONGHAUL_FIELD(formed);
-  }
+  LONGHAUL_FIELDS(epoch, vector, (weight, .min = 0, .max = kMostWeight),
+                  (counted, .doc = "bits by rank", .max = 1 << 17), formed)
 };
 
 // In a new epoch of a group, to all its live members: of how many rounds this node has the mean.
 struct Report {
-  static constexpr std::uint16_t kKind = 3;
-  static constexpr std::string_view kName = "report";
+  LONGHAUL_MESSAGE(3, "report");
   struct Standing {
     std::uint32_t range = 0;
     Round rounds = 0;
@@ -72,19 +57,13 @@ struct Report {
   std::uint32_t group = 0;
   std::vector<std::uint8_t> members;  // of the group; empty: all workers
   std::vector<Standing> standings;    // those left out: 0 rounds
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(group);
-    LONGHAUL_FIELD(members, .doc = "bits by rank", .max = 1 << 17);
-    LONGHAUL_FIELD(standings, .max = 64);
-  }
+  LONGHAUL_FIELDS(epoch, group, (members, .doc = "bits by rank", .max = 1 << 17),
+                  (standings, .max = 64))
 };
 
 // To one who reported to have it: send me the mean of this round.
 struct Fetch {
-  static constexpr std::uint16_t kKind = 4;
-  static constexpr std::string_view kName = "fetch";
+  LONGHAUL_MESSAGE(4, "fetch");
   Epoch epoch = 0;
   VectorId vector;
   LONGHAUL_FIELDS(epoch, vector)
@@ -92,41 +71,27 @@ struct Fetch {
 
 // What the attempts of one topology tell each other, as that topology writes it.
 struct AttemptMessage {
-  static constexpr std::uint16_t kKind = 5;
-  static constexpr std::string_view kName = "attempt_message";
+  LONGHAUL_MESSAGE(5, "attempt_message");
   Epoch epoch = 0;
   CodecKey vector;                  // origin: the sender
   std::uint16_t kind = 0;           // one of the topology's messages
   std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(vector);
-    LONGHAUL_FIELD(kind);
-    LONGHAUL_FIELD(words, .doc = "fields of that kind", .max = 1 << 17);
-  }
+  LONGHAUL_FIELDS(epoch, vector, kind, (words, .doc = "fields of that kind", .max = 1 << 17))
 };
 
 // What the topologies of one team tell each other, outside of any exchange.
 struct TopologyMessage {
-  static constexpr std::uint16_t kKind = 6;
-  static constexpr std::string_view kName = "topology_message";
+  LONGHAUL_MESSAGE(6, "topology_message");
   Epoch epoch = 0;
   std::uint16_t kind = 0;           // one of the topology's messages
   std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(kind);
-    LONGHAUL_FIELD(words, .doc = "fields of that kind", .max = 1 << 18);
-  }
+  LONGHAUL_FIELDS(epoch, kind, (words, .doc = "fields of that kind", .max = 1 << 18))
 };
 
 // To all other members, and a server that is none: this node has closed the group, and nothing of
 // it follows from here.
 struct Closed {
-  static constexpr std::uint16_t kKind = 7;
-  static constexpr std::string_view kName = "closed";
+  LONGHAUL_MESSAGE(7, "closed");
   std::uint32_t group = 0;
   LONGHAUL_FIELDS(group)
 };

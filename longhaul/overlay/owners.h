@@ -4,7 +4,6 @@
 // node, the server, owns them all; it may be no member at all.
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "longhaul/core/registry.h"
 #include "longhaul/overlay/reducing_attempt.h"
@@ -90,7 +89,7 @@ class Owners final : public ReducingAttempt {
       const auto here = [&](std::uint32_t piece) {
         return piece < mean_pieces.size() && mean_pieces[piece];
       };
-      if (!std::all_of(pieces.begin(), pieces.end(), here)) ranks.push_back(owner);
+      if (!std::ranges::all_of(pieces, here)) ranks.push_back(owner);
     }
     return round_text() + (ranks.empty() ? roster_text() : ": means of " + named_ranks(ranks));
   }
@@ -117,7 +116,7 @@ class Owners final : public ReducingAttempt {
   // The owner after oneself first: if all do so, their traffic spreads over the receivers.
   std::vector<Rank> other_owners() const {
     const auto owners = spec_.plan->owners();
-    const auto after = std::upper_bound(owners.begin(), owners.end(), spec_.team->self);
+    const auto after = std::ranges::upper_bound(owners, spec_.team->self);
     std::vector<Rank> order(after, owners.end());
     order.insert(order.end(), owners.begin(), after);
     std::erase(order, spec_.team->self);
@@ -125,7 +124,7 @@ class Owners final : public ReducingAttempt {
   }
 
   std::size_t slot_of(std::size_t piece) const {
-    return std::size_t(std::lower_bound(mine_.begin(), mine_.end(), piece) - mine_.begin());
+    return std::size_t(std::ranges::lower_bound(mine_, piece) - mine_.begin());
   }
 
   TransferKey mean_key(Rank owner) const {
@@ -204,13 +203,11 @@ class Direct final : public Topology {
  public:
   struct Config {
     std::string phases = "streamed";
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(phases,
-                     .doc =
-                         "streamed: a piece's mean is sent when it is formed; sequential: when the "
-                         "owner has formed all of its share",
-                     .choices = {"streamed", "sequential"});
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(phases,
+                   "streamed: a piece's mean is sent when it is formed; sequential: when the owner "
+                   "has formed all of its share",
+                   .choices = {"streamed", "sequential"});
     }
   };
 
@@ -234,22 +231,17 @@ class Hub final : public ServedTopology {
     std::string phases = "streamed";
     std::string down_codec = "fp32";
     std::uint32_t window = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(phases,
-                     .doc =
-                         "streamed: a piece's mean is sent when it is formed; sequential: when the "
-                         "whole mean is",
-                     .choices = {"streamed", "sequential"});
-      LONGHAUL_FIELD(down_codec,
-                     .doc = "how the server writes the mean: fp32, or same for the job's codec",
-                     .choices = {"fp32", "same"});
-      LONGHAUL_FIELD(
-          window,
-          .doc =
-              "pieces each worker may have on their way without their mean, which bounds "
-              "the server's memory; 0: no limit; needs phases = \"streamed\"",
-          .max = 1 << 20, .unit = "chunks");
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(
+          phases,
+          "streamed: a piece's mean is sent when it is formed; sequential: when the whole mean is",
+          .choices = {"streamed", "sequential"});
+      LONGHAUL_KEY(down_codec, "how the server writes the mean: fp32, or same for the job's codec",
+                   .choices = {"fp32", "same"});
+      LONGHAUL_KEY(window,
+                   "pieces each worker may have on their way without their mean, which bounds the "
+                   "server's memory; 0: no limit; needs phases = \"streamed\"",
+                   .max = 1 << 20, .unit = "chunks");
     }
   };
 

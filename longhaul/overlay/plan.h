@@ -34,7 +34,7 @@ class Partition {
   std::size_t pieces() const { return first_.empty() ? 0 : first_.back(); }
   std::uint32_t shard_of(std::size_t piece) const {
     LH_CHECK(piece < pieces());
-    const auto behind = std::upper_bound(first_.begin(), first_.end(), piece);
+    const auto behind = std::ranges::upper_bound(first_, piece);
     return std::uint32_t(behind - first_.begin() - 1);
   }
 
@@ -76,13 +76,12 @@ struct GroupMembers {
   // That vectors are cut into: one for each worker that the run began with.
   std::uint32_t shards() const {
     if (founders == 0) return std::uint32_t(workers.size());
-    return std::uint32_t(std::lower_bound(workers.begin(), workers.end(), founders) -
-                         workers.begin());
+    return std::uint32_t(std::ranges::lower_bound(workers, founders) - workers.begin());
   }
 
   // Place in members.
   std::optional<std::uint32_t> index_of(Rank rank) const {
-    const auto it = std::lower_bound(members.begin(), members.end(), rank);
+    const auto it = std::ranges::lower_bound(members, rank);
     if (it == members.end() || *it != rank) return std::nullopt;
     return std::uint32_t(it - members.begin());
   }
@@ -106,7 +105,7 @@ struct GroupMembers {
   // The others, beginning after oneself: if all do so, their traffic spreads over the receivers.
   std::vector<Rank> others() const {
     std::vector<Rank> ranks;
-    const auto after = std::upper_bound(members.begin(), members.end(), self);
+    const auto after = std::ranges::upper_bound(members, self);
     ranks.insert(ranks.end(), after, members.end());
     ranks.insert(ranks.end(), members.begin(), after);
     std::erase(ranks, self);
@@ -151,7 +150,7 @@ class Plan {
   std::span<const Rank> owners() const { return owners_; }  // of at least one piece, ascending
   // ascending
   std::span<const std::uint32_t> pieces_of(Rank rank) const {
-    const auto it = std::lower_bound(owners_.begin(), owners_.end(), rank);
+    const auto it = std::ranges::lower_bound(owners_, rank);
     if (it == owners_.end() || *it != rank) return {};
     return owned_[std::size_t(it - owners_.begin())];
   }
@@ -169,11 +168,11 @@ class Plan {
  private:
   void deal(std::vector<Rank> by_piece) {
     owners_ = by_piece;
-    std::sort(owners_.begin(), owners_.end());
+    std::ranges::sort(owners_);
     owners_.erase(std::unique(owners_.begin(), owners_.end()), owners_.end());
     owned_.resize(owners_.size());
     for (std::size_t piece = 0; piece < by_piece.size(); ++piece) {
-      const auto it = std::lower_bound(owners_.begin(), owners_.end(), by_piece[piece]);
+      const auto it = std::ranges::lower_bound(owners_, by_piece[piece]);
       slot_.push_back(std::uint32_t(it - owners_.begin()));
       owned_[slot_.back()].push_back(std::uint32_t(piece));
     }

@@ -176,7 +176,7 @@ class PlanAgreement {
       return malformed("acknowledgement of plan " + std::to_string(given.version) + " by rank " +
                        std::to_string(from) + ": " + why);
     };
-    const bool member = std::binary_search(members_.begin(), members_.end(), from);
+    const bool member = std::ranges::binary_search(members_, from);
     if (!member || from == planner() || from == self_) return refuse("none was due");
     const auto known = acks_.find(from);
     const std::uint32_t last = known == acks_.end() ? 0 : known->second.version;

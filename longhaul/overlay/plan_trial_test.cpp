@@ -1,4 +1,4 @@
-#include "longhaul/overlay/plan_trial.h"
+#include "longhaul/overlay/rate_planner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "longhaul/overlay/rack.h"
+#include "longhaul/overlay/fixed_trees.h"
 
 #include <gtest/gtest.h>
 

@@ -137,7 +137,7 @@ SitePlan with_probe(SitePlan plan, std::uint32_t from, std::uint32_t to) {
   SiteTree* widest = &trees.front();
   for (SiteTree& one : trees) {
     const auto& up = one.tree.reduce_to;
-    const bool leaf = one.tree.root != from && std::count(up.begin(), up.end(), from) == 0;
+    const bool leaf = one.tree.root != from && std::ranges::count(up, from) == 0;
     if (leaf && up[from] != to && (!best || one.share > best->share)) best = &one;
     if (one.share > widest->share) widest = &one;
   }

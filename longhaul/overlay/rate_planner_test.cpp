@@ -25,8 +25,7 @@ struct Scene {
     now = plan_between(blank_network(groups, nullptr), kGrid, false);
     report([](Rank, Rank) { return 1e6; });
   }
-  template <class Rate>
-  void report(Rate&& rate_of, std::uint32_t age = 0) {
+  void report(auto&& rate_of, std::uint32_t age = 0) {
     for (const Rank from : team.members) {
       RateReport one{round, {}, 0, 0, took};
       for (const Rank to : team.members)

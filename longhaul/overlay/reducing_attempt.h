@@ -35,8 +35,7 @@ class ReducingAttempt : public Attempt {
     return Ok{};
   }
   // `P`: a piece, which has its `reduction` until it is `done`.
-  template <class P>
-  Result<bool> admit_part(Rank from, const P& piece) const {
+  Result<bool> admit_part(Rank from, const auto& piece) const {
     const auto member = spec_.team->index_of(from);
     if (!member || !(weights_[*member] > 0))
       return refuse(from, "a part without a share before it");
@@ -44,8 +43,7 @@ class ReducingAttempt : public Attempt {
       return refuse(from, "a part for the second time");
     return true;
   }
-  template <class P>
-  Status add_part(Arrival&& arrival, P& piece) {
+  Status add_part(Arrival&& arrival, auto& piece) {
     const std::uint32_t member = *spec_.team->index_of(arrival.from);
     if (arrival.weight != weights_[member])
       return refuse(arrival.from, "a weight unlike its share");
@@ -64,7 +62,7 @@ class ReducingAttempt : public Attempt {
   std::vector<Rank> lacking(const std::vector<P>& pieces) const {
     std::vector<Rank> ranks;
     for (std::uint32_t i = 0; i < weights_.size(); ++i) {
-      const bool missing = std::any_of(pieces.begin(), pieces.end(), [&](const P& piece) {
+      const bool missing = std::ranges::any_of(pieces, [&](const P& piece) {
         return weights_[i] != 0 && !piece.done && !piece.reduction.has(i);
       });
       if (missing && spec_.team->members[i] != spec_.team->self)

@@ -74,8 +74,8 @@ class Replanner {
 
   void on_mean_ready(Round round, const Partition& grid, Time now, TopologyOutput& output) {
     if (!learns_) return agreement_.on_mean_ready(round);
-    rates_.close(std::uint32_t(std::count_if(team_.members.begin(), team_.members.end(),
-                                             [this](Rank rank) { return !far(rank); })));
+    rates_.close(std::uint32_t(
+        std::ranges::count_if(team_.members, [this](Rank rank) { return !far(rank); })));
     agreement_.on_mean_ready(round);
     grid_ = grid;
     if (!agreement_.plans()) return output.tell(agreement_.planner(), write(report(round, now)));
@@ -179,8 +179,7 @@ class Replanner {
     output.record("plan", proposal->start, proposal->version);
   }
 
-  template <class M>
-  void tell_all(const M& message, TopologyOutput& output) const {
+  void tell_all(const auto& message, TopologyOutput& output) const {
     const TopologyMessage notice = write(message);
     for (const Rank to : team_.others()) output.tell(to, notice);
   }

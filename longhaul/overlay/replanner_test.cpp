@@ -124,8 +124,7 @@ struct Planner {
     first.version = 1;
     for (const Rank rank : {1u, 2u, 3u}) tell(rank, forest::PlanAck{1, digest_of(first)});
   }
-  template <class M>
-  void tell(Rank from, const M& message) {
+  void tell(Rank from, const auto& message) {
     const Status taken = replanner.take(from, forest::write(message), output);
     EXPECT_TRUE(taken) << taken.error().what;
   }
@@ -217,8 +216,7 @@ TEST(Replanner, F30_TheFirstPlanIsAwaitedByName) {
 
 // --- liars
 
-template <class M>
-Message notice_of(const M& fields, Epoch epoch = 0) {
+Message notice_of(const auto& fields, Epoch epoch = 0) {
   TopologyMessage notice = forest::write(fields);
   notice.epoch = epoch;
   Message message;

@@ -126,7 +126,7 @@ class RingAttempt final : public Attempt {
       if (size() > 1 && owner != previous() && !parts_[piece])
         return round_text() + ": parts of " + named_ranks({previous()});
     }
-    const bool all = std::find(mean_pieces.begin(), mean_pieces.end(), false) == mean_pieces.end();
+    const bool all = std::ranges::find(mean_pieces, false) == mean_pieces.end();
     if (mean_pieces.empty() || !all)
       return round_text() + ": means of " + named_ranks({previous()});
     if (weights_.empty()) return round_text() + ": roster of " + named_ranks({spec_.plan->root()});
@@ -246,19 +246,15 @@ class Ring final : public Topology {
   struct Config {
     std::string phases = "streamed";
     std::string order = "id";
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(phases,
-                     .doc =
-                         "streamed: a piece is passed on when it comes; sequential: when its whole "
-                         "segment is here",
-                     .choices = {"streamed", "sequential"});
-      LONGHAUL_FIELD(
-          order,
-          .doc =
-              "in which order workers stand: id, by rank; bandwidth, so that the slowest "
-              "hop is as fast as can be, by the rates of [wan]",
-          .choices = {"id", "bandwidth"});
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(phases,
+                   "streamed: a piece is passed on when it comes; sequential: when its whole "
+                   "segment is here",
+                   .choices = {"streamed", "sequential"});
+      LONGHAUL_KEY(order,
+                   "in which order workers stand: id, by rank; bandwidth, so that the slowest hop "
+                   "is as fast as can be, by the rates of [wan]",
+                   .choices = {"id", "bandwidth"});
     }
   };
 
@@ -302,10 +298,7 @@ class Ring final : public Topology {
   // All members, in the order in which they stand.
   std::vector<Rank> circle(const GroupMembers& team) const {
     if (order_.empty()) return team.members;
-    std::vector<Rank> members;
-    for (const Rank rank : order_)
-      if (team.index_of(rank)) members.push_back(rank);
-    return members;
+    return those_of(order_, [&](Rank rank) { return team.index_of(rank); });
   }
 
  private:

@@ -72,7 +72,7 @@ std::uint32_t SiteGroups::largest() const {
 }
 
 std::optional<std::uint32_t> SiteGroups::index_of(std::uint32_t site) const {
-  const auto found = std::find(sites.begin(), sites.end(), site);
+  const auto found = std::ranges::find(sites, site);
   if (found == sites.end()) return std::nullopt;
   return std::uint32_t(found - sites.begin());
 }
@@ -105,9 +105,8 @@ static flow::ForestPlan plan_once(const flow::Wan& wan, const flow::ForestTask& 
   };
   constexpr std::size_t kKept = 8;
   thread_local std::deque<Known> newest;
-  const auto known = std::find_if(newest.begin(), newest.end(), [&](const Known& one) {
-    return one.task == task && one.wan == wan;
-  });
+  const auto known = std::ranges::find_if(
+      newest, [&](const Known& one) { return one.task == task && one.wan == wan; });
   if (known != newest.end()) return known->plan;
   newest.push_front({wan, task, flow::plan_forest(wan, task)});
   if (newest.size() > kKept) newest.pop_back();
@@ -160,7 +159,7 @@ std::vector<std::uint32_t> deal_pieces(std::size_t pieces, const std::vector<dou
   std::vector<double> owed(shares.size());
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     for (std::size_t tree = 0; tree < owed.size(); ++tree) owed[tree] += shares[tree];
-    const auto most = std::max_element(owed.begin(), owed.end());
+    const auto most = std::ranges::max_element(owed);
     *most -= 1;
     tree_of.push_back(std::uint32_t(most - owed.begin()));
   }

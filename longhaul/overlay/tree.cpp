@@ -121,7 +121,7 @@ TreeSet::TreeSet(const Forest& forest, std::uint32_t place)
     above.insert(branches_[tree].above.begin(), branches_[tree].above.end());
   }
   above_.assign(above.begin(), above.end());
-  std::rotate(above_.begin(), std::upper_bound(above_.begin(), above_.end(), place), above_.end());
+  std::rotate(above_.begin(), std::ranges::upper_bound(above_, place), above_.end());
 }
 
 }  // namespace longhaul::overlay

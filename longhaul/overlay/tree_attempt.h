@@ -167,7 +167,7 @@ class TreeAttempt final : public Attempt {
 
   bool stands_below(std::uint32_t place, std::uint32_t tree) const {
     const auto& below = tree_set().branch(tree).below;
-    return std::binary_search(below.begin(), below.end(), place);
+    return std::ranges::binary_search(below, place);
   }
 
   bool is_here(std::size_t piece, std::uint32_t place) const {
@@ -212,7 +212,7 @@ class TreeAttempt final : public Attempt {
     const Known& known = known_[tree];
     const auto pieces = tree_set().pieces(tree);
     const auto brings = [](double weight) { return weight > 0; };
-    if (std::any_of(known.upstream_children.begin(), known.upstream_children.end(), brings)) {
+    if (std::ranges::any_of(known.upstream_children, brings)) {
       for (const std::uint32_t piece : pieces) advance(piece, context);
       return;
     }

@@ -16,33 +16,27 @@ class TsEngine final : public ServedTopology {
     double ema = 0.5;
     double deadline = 5;
     double unknown_deadline = 60;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(
-          buckets,
-          .doc =
-              "the vector is cut into so many, each scheduled alone; 1: whole vectors are "
-              "stored and forwarded",
-          .min = 1, .max = tsengine::kMostBuckets);
-      LONGHAUL_FIELD(phases,
-                     .doc =
-                         "streamed: the mean of a bucket is spread when it is formed; sequential: "
-                         "when those of all buckets are",
-                     .choices = {"streamed", "sequential"});
-      LONGHAUL_FIELD(greed, .doc = "most that the fastest known link is preferred to unknown ones",
-                     .min = 0, .max = 1, .unit = "probability");
-      LONGHAUL_FIELD(
-          expire, .doc = "what was learned of a link is forgotten after so many without a report",
-          .min = 1, .max = 1e9, .unit = "rounds");
-      LONGHAUL_FIELD(ema, .doc = "weight of a new throughput against what was known", .max = 1,
-                     .positive = true);
-      LONGHAUL_FIELD(deadline,
-                     .doc =
-                         "least that a transfer is given before another takes its place; where the "
-                         "link is known, four times what it should take",
-                     .max = 1e6, .unit = "s", .positive = true);
-      LONGHAUL_FIELD(unknown_deadline, .doc = "what a transfer over an unknown link is given",
-                     .max = 1e6, .unit = "s", .positive = true);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(buckets,
+                   "the vector is cut into so many, each scheduled alone; 1: whole vectors are "
+                   "stored and forwarded",
+                   .min = 1, .max = tsengine::kMostBuckets);
+      LONGHAUL_KEY(phases,
+                   "streamed: the mean of a bucket is spread when it is formed; sequential: when "
+                   "those of all buckets are",
+                   .choices = {"streamed", "sequential"});
+      LONGHAUL_KEY(greed, "most that the fastest known link is preferred to unknown ones", .min = 0,
+                   .max = 1, .unit = "probability");
+      LONGHAUL_KEY(expire, "what was learned of a link is forgotten after so many without a report",
+                   .min = 1, .max = 1e9, .unit = "rounds");
+      LONGHAUL_KEY(ema, "weight of a new throughput against what was known", .max = 1,
+                   .positive = true);
+      LONGHAUL_KEY(deadline,
+                   "least that a transfer is given before another takes its place; where the link "
+                   "is known, four times what it should take",
+                   .max = 1e6, .unit = "s", .positive = true);
+      LONGHAUL_KEY(unknown_deadline, "what a transfer over an unknown link is given", .max = 1e6,
+                   .unit = "s", .positive = true);
     }
   };
 

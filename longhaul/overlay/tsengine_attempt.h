@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include "longhaul/base/archive.h"
@@ -29,8 +28,7 @@ struct Sum {
 };
 
 inline bool disjoint(const std::vector<Rank>& a, const std::vector<Rank>& b) {
-  return std::none_of(a.begin(), a.end(),
-                      [&](Rank rank) { return std::binary_search(b.begin(), b.end(), rank); });
+  return std::ranges::none_of(a, [&](Rank rank) { return std::ranges::binary_search(b, rank); });
 }
 
 // m <- m + (b / (a + b)) (z - m), in double, rounded once. Nobody is in both.
@@ -155,8 +153,8 @@ class Agent final : public Attempt {
 
   Progress progress() const override {
     const auto done = [](const Bucket& bucket) { return bucket.let_go && !bucket.out; };
-    const bool drained = std::all_of(buckets_.begin(), buckets_.end(), done) &&
-                         !(serves() && coordinator_.runs(spec_.key));
+    const bool drained =
+        std::ranges::all_of(buckets_, done) && !(serves() && coordinator_.runs(spec_.key));
     return {to_reduce_ == 0, drained};
   }
 
@@ -340,7 +338,7 @@ class Agent final : public Attempt {
     pass(std::move(orders), context);
     if (--unknown_ > 0) return;
     tell_contributors(weights_, context);
-    if (std::all_of(weights_.begin(), weights_.end(), [](double w) { return w == 0; })) {
+    if (std::ranges::all_of(weights_, [](double w) { return w == 0; })) {
       to_reduce_ = 0;  // nobody brings anything: an empty mean
       for (Bucket& bucket : buckets_) bucket.let_go = true;
       return coordinator_.close(spec_.key);
@@ -353,8 +351,7 @@ class Agent final : public Attempt {
     std::vector<Rank> ranks;
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       const Rank rank = spec_.team->members[i];
-      const bool here =
-          std::binary_search(bucket.sum.counted.begin(), bucket.sum.counted.end(), rank);
+      const bool here = std::ranges::binary_search(bucket.sum.counted, rank);
       if (weights_[i] != 0 && rank != server() && !here) ranks.push_back(rank);
     }
     return ranks;
@@ -466,8 +463,7 @@ class Agent final : public Attempt {
     return Ok{};
   }
 
-  template <class M>
-  Status hear(Rank from, const M& one, AttemptContext& context) {
+  Status hear(Rank from, const auto& one, AttemptContext& context) {
     if (!serves()) return refuse(from, "a report for a node that does not coordinate");
     Orders orders;
     LH_TRY(coordinator_.hear(spec_.key, from, one, orders));
@@ -511,8 +507,7 @@ class Agent final : public Attempt {
         serves() ? !bucket.given : contributed() && weight() > 0 && !bucket.given && !bucket.out;
     if (!awaits || bucket.in) return refuse(from, "a part that was not awaited");
     const auto foreign = [&](Rank rank) { return !takes_part(rank) || rank == spec_.team->self; };
-    if (!std::binary_search(counted.begin(), counted.end(), from) ||
-        std::any_of(counted.begin(), counted.end(), foreign) ||
+    if (!std::ranges::binary_search(counted, from) || std::ranges::any_of(counted, foreign) ||
         !disjoint(counted, bucket.sum.counted) || !(sending.weight > 0))
       return refuse(from, "a part that counts whom it cannot");
     if (!serves()) return Ok{};
@@ -589,8 +584,7 @@ class Agent final : public Attempt {
   }
 
   // To the coordinator; that of this node hears it at once.
-  template <class M>
-  void report(const M& one, AttemptContext& context) {
+  void report(const auto& one, AttemptContext& context) {
     if (!serves()) return say(server(), write(one), context);
     Orders orders;
     LH_CHECK(coordinator_.hear(spec_.key, spec_.team->self, one, orders));

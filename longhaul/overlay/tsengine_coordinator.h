@@ -92,17 +92,15 @@ class Gather {
     ready_.push_back(rank);
   }
 
-  bool is_ready(Rank rank) const {
-    return std::find(ready_.begin(), ready_.end(), rank) != ready_.end();
-  }
+  bool is_ready(Rank rank) const { return std::ranges::find(ready_, rank) != ready_.end(); }
 
   // The first two who are ready, in the order in which they became so, with a free slot each. Of
   // two workers the one with the faster link to the other sends; of equal ones the later one.
   std::optional<Pair> match(const Slots& slots, const Rate& rate) {
     const auto sends = [&](Rank r) { return r != server_ && slots.out_free(r); };
     const auto takes = [&](Rank r) { return slots.in_free(r); };
-    if (std::none_of(ready_.begin(), ready_.end(), sends)) return std::nullopt;
-    if (std::none_of(ready_.begin(), ready_.end(), takes)) return std::nullopt;
+    if (std::ranges::none_of(ready_, sends)) return std::nullopt;
+    if (std::ranges::none_of(ready_, takes)) return std::nullopt;
     for (auto first = ready_.begin(); first != ready_.end(); ++first) {
       if (!sends(*first) && !takes(*first)) continue;
       for (auto second = first + 1; second != ready_.end(); ++second) {
@@ -483,7 +481,7 @@ class Coordinator {
     gather(orders);
     std::erase_if(boards_, [](const auto& entry) {
       const auto over = [](const Bucket& bucket) { return bucket.spread.over(); };
-      return std::all_of(entry.second.begin(), entry.second.end(), over);
+      return std::ranges::all_of(entry.second, over);
     });
   }
 

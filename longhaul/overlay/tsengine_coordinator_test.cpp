@@ -88,8 +88,7 @@ class Toys {
     obey(orders);
   }
 
-  template <class M>
-  void say(const Live& live, Rank from, const M& one) {
+  void say(const Live& live, Rank from, const auto& one) {
     Orders orders;
     const Status heard = coordinator_.hear(live.key, from, one, orders);
     must(bool(heard), heard ? "" : heard.error().what);

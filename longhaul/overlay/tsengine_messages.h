@@ -16,138 +16,90 @@ inline constexpr double kLongest = 1e18;  // ns
 
 // Agent to coordinator: "I have this bucket of the mean, and am free to send it."
 struct Offer {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "offer";
+  LONGHAUL_MESSAGE(1, "offer");
   enum class After : std::uint8_t { received = 0, served = 1, failed = 2 };
   std::uint32_t bucket = 0;
   Xfer xfer = 0;  // that brought it here, was served, or failed
   After after = After::received;
   std::int64_t elapsed = 0;  // served: ns from its first byte to its last, at the receiver; 0: none
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(xfer);
-    LONGHAUL_FIELD(after, .max = 2);
-    LONGHAUL_FIELD(elapsed, .min = 0, .max = kLongest, .unit = "ns");
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), xfer, (after, .max = 2),
+                  (elapsed, .min = 0, .max = kLongest, .unit = "ns"))
 };
 
 // Agent to coordinator: "The part was taken, and I am ready for the next", from its receiver; or
 // "it was not taken in time", from its sender. A share says that all buckets of it are ready.
 struct Ready {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "ready";
+  LONGHAUL_MESSAGE(2, "ready");
   std::uint32_t bucket = 0;
   Xfer xfer = 0;
   bool taken = false;
   std::int64_t elapsed = 0;  // taken: as above
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(xfer);
-    LONGHAUL_FIELD(taken);
-    LONGHAUL_FIELD(elapsed, .min = 0, .max = kLongest, .unit = "ns");
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), xfer, taken,
+                  (elapsed, .min = 0, .max = kLongest, .unit = "ns"))
 };
 
 // Coordinator to a holder: send the bucket of the mean to `to`; xfer 0: all have it.
 struct Assign {
-  static constexpr std::uint16_t kKind = 3;
-  static constexpr std::string_view kName = "assign";
+  LONGHAUL_MESSAGE(3, "assign");
   std::uint32_t bucket = 0;
   Rank to = 0;
   Xfer xfer = 0;
   std::int64_t allowed = 0;  // ns
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(to);
-    LONGHAUL_FIELD(xfer);
-    LONGHAUL_FIELD(allowed, .min = 0, .max = kLongest, .unit = "ns");
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), to, xfer,
+                  (allowed, .min = 0, .max = kLongest, .unit = "ns"))
 };
 
 // Coordinator to the sender of a pair: send what you have of the sum to `to`.
 struct Merge {
-  static constexpr std::uint16_t kKind = 4;
-  static constexpr std::string_view kName = "merge";
+  LONGHAUL_MESSAGE(4, "merge");
   std::uint32_t bucket = 0;
   Rank to = 0;
   Xfer xfer = 0;
   std::int64_t allowed = 0;  // ns
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(to);
-    LONGHAUL_FIELD(xfer, .min = 1);
-    LONGHAUL_FIELD(allowed, .min = 0, .max = kLongest, .unit = "ns");
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), to, (xfer, .min = 1),
+                  (allowed, .min = 0, .max = kLongest, .unit = "ns"))
 };
 
 // Coordinator to the receiver of a part whose sender gave up: have you taken it? If not, never do.
 struct Fence {
-  static constexpr std::uint16_t kKind = 5;
-  static constexpr std::string_view kName = "fence";
+  LONGHAUL_MESSAGE(5, "fence");
   std::uint32_t bucket = 0;
   Rank from = 0;
   Xfer xfer = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(from);
-    LONGHAUL_FIELD(xfer, .min = 1);
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), from, (xfer, .min = 1))
 };
 
 struct Fenced {
-  static constexpr std::uint16_t kKind = 6;
-  static constexpr std::string_view kName = "fenced";
+  LONGHAUL_MESSAGE(6, "fenced");
   std::uint32_t bucket = 0;
   Xfer xfer = 0;
   bool taken = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(xfer, .min = 1);
-    LONGHAUL_FIELD(taken);
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), (xfer, .min = 1), taken)
 };
 
 // Sender to receiver, in the class of the pieces and before them: a bucket of the mean, or of a sum
 // on its way.
 struct Sending {
-  static constexpr std::uint16_t kKind = 7;
-  static constexpr std::string_view kName = "sending";
+  LONGHAUL_MESSAGE(7, "sending");
   std::uint32_t bucket = 0;
   Xfer xfer = 0;
   bool mean = false;
   double weight = 0;                  // a sum's
   std::vector<std::uint8_t> counted;  // in a sum: bit r % 8 of byte r / 8: rank r
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(xfer, .min = 1);
-    LONGHAUL_FIELD(mean);
-    LONGHAUL_FIELD(weight, .min = 0, .max = kMostWeight);
-    LONGHAUL_FIELD(counted, .doc = "bits by rank", .max = 1 << 16);
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), (xfer, .min = 1), mean,
+                  (weight, .min = 0, .max = kMostWeight),
+                  (counted, .doc = "bits by rank", .max = 1 << 16))
 };
 
 // Receiver to sender: all of it is here.
 struct Got {
-  static constexpr std::uint16_t kKind = 8;
-  static constexpr std::string_view kName = "got";
+  LONGHAUL_MESSAGE(8, "got");
   std::uint32_t bucket = 0;
   Xfer xfer = 0;
   bool mean = false;         // else: a part, which was taken
   std::int64_t elapsed = 0;  // ns from its first byte to its last; 0: it came from another
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bucket, .max = kMostBuckets);
-    LONGHAUL_FIELD(xfer, .min = 1);
-    LONGHAUL_FIELD(mean);
-    LONGHAUL_FIELD(elapsed, .min = 0, .max = kLongest, .unit = "ns");
-  }
+  LONGHAUL_FIELDS((bucket, .max = kMostBuckets), (xfer, .min = 1), mean,
+                  (elapsed, .min = 0, .max = kLongest, .unit = "ns"))
 };
 
 using Messages = MessageList<Offer, Ready, Assign, Merge, Fence, Fenced, Sending, Got>;

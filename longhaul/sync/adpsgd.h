@@ -22,15 +22,14 @@
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/gossip/newcomers.h"
 #include "longhaul/sync/gossip/step_count.h"
 
 namespace longhaul::sync {
 
 struct AdpsgdHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   enum class Kind : std::uint8_t {
     request,  // of an active worker, with its model
     answer,   // of a passive one, with its own
@@ -38,14 +37,21 @@ struct AdpsgdHeader {
   };
   Kind kind = Kind::request;
   std::uint64_t exchange = 0;  // the active worker's number of it, from 1
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 2);
-    LONGHAUL_FIELD(exchange, .max = 0x1p32);
-  }
+  LONGHAUL_FIELDS((kind, .max = 2), (exchange, .max = 0x1p32))
 };
 
-class Adpsgd final : public Strategy {
+enum class AdpsgdPhase : std::uint8_t {
+  unstarted,
+  outside,  // has returned, and has no model yet
+  ready,
+  computing,
+  waiting,    // has taken as many steps as the whole run has
+  closing,    // the run is over: waits for the answer to its last request
+  averaging,  // takes part in the mean that the run ends with
+  ended
+};
+
+class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
  public:
   static SyncEntry entry() {
     return strategy_entry<Adpsgd>(
@@ -72,28 +78,23 @@ class Adpsgd final : public Strategy {
     std::string graph = "complete";
     std::uint32_t steps = 1;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(graph,
-                     .doc =
-                         "whom an active worker may choose: any passive one, or those beside it in "
-                         "the order of ranks",
-                     .choices = {"complete", "ring"});
-      LONGHAUL_FIELD(steps,
-                     .doc =
-                         "local steps between two boundaries, at which an active worker that waits "
-                         "for no answer asks the next",
-                     .min = 1);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(graph,
+                   "whom an active worker may choose: any passive one, or those beside it in the "
+                   "order of ranks",
+                   .choices = {"complete", "ring"});
+      LONGHAUL_KEY(steps,
+                   "local steps between two boundaries, at which an active worker that waits for "
+                   "no answer asks the next",
+                   .min = 1);
     }
   };
   Adpsgd(const Config& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay)),
+        config_(config),
         size_(place.layout->size()),
         members_(place.members),
-        final_(std::move(parts.overlay)),
-        count_(parts.stop, place),
-        final_return_(final_) {
-    own(final_.overlay(), kOverlayChild);
+        count_(parts.stop, place) {
     channel_ = std::make_unique<Channel>(
         place, ChannelConfig{.stream = "adpsgd", .limits = ChannelLimits::models(1, *place.layout)},
         std::move(parts.transfer), parts.make_codec(true), nullptr,
@@ -105,8 +106,7 @@ class Adpsgd final : public Strategy {
   }
 
   void on_start(Turn& turn) override {
-    const auto x = turn.params();
-    model_.assign(x.begin(), x.end());
+    assign(model_, turn.params());
     has_model_ = !turn.place().comes_back();
     phase_ = has_model_ ? Phase::ready : Phase::outside;
   }
@@ -139,7 +139,7 @@ class Adpsgd final : public Strategy {
     }
     if (const auto round = count_.due(); round && phase_ != Phase::ended) {
       // Never null: that would be the model of a learner which may be at work.
-      count_.report(std::make_shared<const std::vector<float>>(model_), within(count_, turn));
+      count_.report(snapshot_of(model_), within(count_, turn));
     }
   }
 
@@ -168,16 +168,7 @@ class Adpsgd final : public Strategy {
   }
 
   using Channel = VectorChannel<AdpsgdHeader>;
-  enum class Phase : std::uint8_t {
-    unstarted,
-    outside,  // has returned, and has no model yet
-    ready,
-    computing,
-    waiting,    // has taken as many steps as the whole run has
-    closing,    // the run is over: waits for the answer to its last request
-    averaging,  // takes part in the mean that the run ends with
-    ended
-  };
+  using Phase = AdpsgdPhase;
   struct Exchange {
     Rank partner = 0;
     Snapshot sent;  // as the partner reads it
@@ -205,7 +196,7 @@ class Adpsgd final : public Strategy {
 
   // The passive workers are those at odd places in the view, and answer those at even ones.
   std::vector<Rank> partners(const Turn& turn) const {
-    const std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+    const std::vector<Rank> workers = live_workers(turn);
     const auto me = std::size_t(std::ranges::find(workers, turn.self()) - workers.begin());
     std::vector<Rank> found;
     if (me % 2 == 1) return found;
@@ -228,8 +219,7 @@ class Adpsgd final : public Strategy {
   }
 
   void receive(Turn& turn) {
-    while (channel_->lost()) {
-    }  // of a lost partner: on_view() has given the exchange up
+    channel_->drop_lost();  // of a lost partner: on_view() has given the exchange up
     while (const auto sent = channel_->sent()) answers_.erase(sent->to);
     while (auto one = channel_->poll(within(*channel_, turn))) {
       if (one->header.kind == AdpsgdHeader::Kind::request) {
@@ -271,11 +261,9 @@ class Adpsgd final : public Strategy {
     const SendOptions options{
         .coding = Coding::up, .group = 2 * to + (is_answer ? 1 : 0), .report_sent = is_answer};
     if (is_answer) answers_.insert(to);
-    auto read =
-        std::make_shared<const std::vector<float>>(channel_->as_received(model_, all, to, options));
-    channel_->send({to}, header,
-                   VectorContent::values(std::make_shared<const std::vector<float>>(model_), all),
-                   options, within(*channel_, turn));
+    auto read = snapshot_of(channel_->as_received(model_, all, to, options));
+    channel_->send({to}, header, VectorContent::values(snapshot_of(model_), all), options,
+                   within(*channel_, turn));
     return read;
   }
 
@@ -343,15 +331,10 @@ class Adpsgd final : public Strategy {
         average(turn);
         return true;
       case Phase::averaging:
-        if (!take_final(turn)) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
-      case Phase::unstarted:
-      case Phase::ended:
+        return end_with_mean(has_model_, turn);
+      default:
         return false;
     }
-    return false;
   }
 
   // Its model as it stands goes to whoever has returned; a run that is over needs none.
@@ -363,8 +346,7 @@ class Adpsgd final : public Strategy {
   }
 
   void take_state(Turn& turn) {
-    const Status read =
-        gossip::read_received(state_transfer_, [this](Archive& ar) { archive_model(ar, model_); });
+    const Status read = state_transfer_.read([this](Archive& ar) { archive_model(ar, model_); });
     if (!read) return fail(read.error(), turn);
     has_model_ = true;
     phase_ = Phase::ready;
@@ -372,39 +354,22 @@ class Adpsgd final : public Strategy {
   }
 
   void average(Turn& turn) {
-    phase_ = Phase::averaging;
     std::ranges::copy(model_, turn.params().begin());
-    if (turn.place().comes_back()) return;  // FinalReturn begins
-    const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-    if (!begun) fail(begun.error(), turn);
+    begin_mean(turn);
   }
 
-  bool take_final(Turn& turn) {
-    if (!turn.place().comes_back()) return final_.take(turn);
-    const Result<bool> taken = final_return_.follow(has_model_, within(final_return_, turn),
-                                                    within(final_.overlay(), turn));
-    if (!taken) fail(taken.error(), turn);
-    return taken && *taken;
-  }
-
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    turn.fail(
-        {error.kind, who("adpsgd, after " + std::to_string(count_.own()) + " steps", turn.place()) +
-                         error.what});
+  std::string place_in_run() const override {
+    return "adpsgd, after " + std::to_string(count_.own()) + " steps";
   }
 
   const Config config_;
   const std::uint64_t size_;  // of the layout
   const SharedMembers members_;
-  gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   gossip::StepCount count_;
   StateTransfer state_transfer_;
-  gossip::FinalReturn final_return_;
   gossip::Newcomers newcomers_;
 
-  Phase phase_ = Phase::unstarted;
   bool has_model_ = false;
   std::vector<float> model_;  // without the steps that are being computed
   std::vector<float> start_;  // params() when they began

@@ -23,16 +23,14 @@ namespace longhaul::sync {
 struct AspConfig {
   std::string compensation = "none";
   double lambda = 0.04;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(compensation,
-                   .doc =
-                       "of what others changed since the worker was given its model (DC-ASGD): "
-                       "none; constant: by lambda; adaptive: by lambda over the root mean square "
-                       "of the gradients",
-                   .choices = {"none", "constant", "adaptive"});
-    LONGHAUL_FIELD(lambda, .doc = "how much is made up for; published: 0.04 constant, 2 adaptive",
-                   .min = 0, .max = 1e6);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(
+        compensation,
+        "of what others changed since the worker was given its model (DC-ASGD): none; constant: by "
+        "lambda; adaptive: by lambda over the root mean square of the gradients",
+        .choices = {"none", "constant", "adaptive"});
+    LONGHAUL_KEY(lambda, "how much is made up for; published: 0.04 constant, 2 adaptive", .min = 0,
+                 .max = 1e6);
   }
 };
 

@@ -11,8 +11,7 @@ namespace {
 class Bsp final : public GradientRounds {
  public:
   struct Config {  // no settings
-    template <class Self, class Visit>
-    static void fields(Self&, Visit&&) {}
+    static void fields(auto&, auto&&) {}
   };
 
   static SyncEntry entry() {

@@ -11,10 +11,7 @@ namespace {
 
 struct ModelHeader {
   std::uint64_t steps = 0;  // that the model has behind it
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(steps, .max = 0x1p50);
-  }
+  LONGHAUL_FIELDS((steps, .max = 0x1p50))
 };
 
 class NextRank final : public Strategy {

@@ -39,8 +39,7 @@ class RoundsWithDeadline : public Synchronous {
 
  protected:
   // `config` has min_sites, late and min_clients.
-  template <class Config>
-  RoundsWithDeadline(const SyncEntry& entry, const Config& config, SyncParts parts,
+  RoundsWithDeadline(const SyncEntry& entry, const auto& config, SyncParts parts,
                      std::unique_ptr<Machine> service = nullptr)
       : Synchronous(entry, std::move(parts), config.min_sites, std::move(service)),
         drops_late_(config.late == "drop"),
@@ -77,8 +76,7 @@ class RoundsWithDeadline : public Synchronous {
     are_steps_running_ = true;
     missed_ = 0;
     if (allowed || quorum() > 1) {
-      const auto rest = buffers(turn);
-      buffers_.assign(rest.begin(), rest.end());
+      assign(buffers_, buffers(turn));
     }
     if (!allowed) return;
     allowed_ = *allowed;

@@ -145,8 +145,7 @@ class LateWorker : testing::HandMadeNode {
     return members;
   }
   // As Node does, after the event.
-  template <class Event>
-  void event(Event&& happens) {
+  void event(auto&& happens) {
     happens();
     stops_ |= std::exchange(context.stop_computing, false);
     if (!context.wanted.empty()) {

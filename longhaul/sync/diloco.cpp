@@ -40,9 +40,8 @@ class DiLoCo : public Synchronous {
     std::uint32_t steps = 500;
     std::uint32_t min_sites = 1;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(steps, .doc = "local steps in a round (H)", .min = 1);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(steps, "local steps in a round (H)", .min = 1);
       visit_min_sites(visit, self.min_sites);
     }
   };

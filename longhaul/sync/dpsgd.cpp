@@ -23,7 +23,7 @@
 #include "longhaul/overlay/belief.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/gossip/neighbours.h"
 #include "longhaul/sync/gossip/newcomers.h"
 
@@ -37,11 +37,9 @@ constexpr std::uint32_t kModelsOfANeighbour = 2;
 // neighbour is one round ahead at most, the far end of a ring n/2, and each loss, after which the
 // ring is another one, adds as much. A return adds nothing: one that has returned
 // begins no earlier than any neighbour that has been here longer, which mixes nothing until then.
-StopConfig stop_config_of(StopConfig config, const Place& place) {
+Round rounds_apart(const Place& place) {
   const std::uint64_t n = place.size();
-  config.apart = n * n / 4 + 2 * n;
-  config.reporter_counts = true;
-  return config;
+  return n * n / 4 + 2 * n;
 }
 
 void adapt_dpsgd(const Settings& settings, SyncTraits& traits) {
@@ -53,7 +51,19 @@ void adapt_dpsgd(const Settings& settings, SyncTraits& traits) {
 // While this worker waits, the others may go on: so many times as far as they are apart.
 constexpr Round kMostMissed = 4;
 
-class Dpsgd final : public Strategy {
+enum class DpsgdPhase : std::uint8_t {
+  unstarted,
+  outside,   // has returned, and has no model yet
+  entering,  // has one; waits for the rounds of its neighbours
+  ready,
+  computing,
+  mixing,     // waits for the neighbours' models
+  deciding,   // waits for a verdict
+  averaging,  // takes part in the mean that the run ends with
+  ended
+};
+
+class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
  public:
   static SyncEntry entry() {
     return strategy_entry<Dpsgd>(
@@ -88,36 +98,30 @@ class Dpsgd final : public Strategy {
     std::string order = "published";
     std::string send = "model";
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(graph,
-                     .doc =
-                         "who mixes with whom; best_rate: the fastest tree and the fastest "
-                         "other pairs by what [wan] says",
-                     .choices = {"ring", "torus", "exponential", "complete", "best_rate"});
-      LONGHAUL_FIELD(degree, .doc = "most neighbours with best_rate", .min = 2);
-      LONGHAUL_FIELD(steps, .doc = "local steps between mixings", .min = 1);
-      LONGHAUL_FIELD(order,
-                     .doc =
-                         "published: the models before the local steps are mixed, and sent "
-                         "while they run; adapt_then_combine: those after them",
-                     .choices = {"published", "adapt_then_combine"});
-      LONGHAUL_FIELD(send,
-                     .doc = "models, or their differences to the copies that the neighbours hold",
-                     .choices = {"model", "difference"});
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(graph,
+                   "who mixes with whom; best_rate: the fastest tree and the fastest other pairs "
+                   "by what [wan] says",
+                   .choices = {"ring", "torus", "exponential", "complete", "best_rate"});
+      LONGHAUL_KEY(degree, "most neighbours with best_rate", .min = 2);
+      LONGHAUL_KEY(steps, "local steps between mixings", .min = 1);
+      LONGHAUL_KEY(order,
+                   "published: the models before the local steps are mixed, and sent while they "
+                   "run; adapt_then_combine: those after them",
+                   .choices = {"published", "adapt_then_combine"});
+      LONGHAUL_KEY(send, "models, or their differences to the copies that the neighbours hold",
+                   .choices = {"model", "difference"});
     }
   };
   Dpsgd(const Config& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay)),
+        config_(config),
         self_(place.self),
-        apart_(stop_config_of(parts.stop, place).apart),
+        apart_(rounds_apart(place)),
         size_(place.layout->size()),
         rates_(config.graph == "best_rate" ? overlay::rates_of(parts.network, place)
                                            : overlay::RateBelief{}),
-        final_(std::move(parts.overlay)),
-        stop_(stop_config_of(parts.stop, place)),
-        final_return_(final_) {
-    own(final_.overlay(), kOverlayChild);
+        stop_(apart_by(apart_, parts.stop)) {
     channel_ = std::make_unique<Channel>(
         place,
         ChannelConfig{.stream = "dpsgd",
@@ -162,8 +166,7 @@ class Dpsgd final : public Strategy {
       hand_over(turn);
     } while (advance(turn));
     if (phase_ != Phase::ended) return;
-    Turn below = within(final_return_, turn);
-    final_return_.serve(below);
+    final_return_.serve(within(final_return_, turn));
   }
 
   Round rounds_done() const override { return done_; }
@@ -178,8 +181,7 @@ class Dpsgd final : public Strategy {
     if (phase_ != Phase::mixing) return "";
     const std::string text =
         "round " + std::to_string(done_) + ": models of ranks" + listed(neighbours_.missing(done_));
-    const std::string below = channel_->waiting_for();
-    return below.empty() ? text : text + "; " + below;
+    return channel_->waiting_after(text);
   }
 
   void state(Archive& ar) override {
@@ -198,25 +200,13 @@ class Dpsgd final : public Strategy {
     ar(copies, announced);
     if (!ar.loading()) return;
     copies_.clear();
-    for (auto& [rank, copy] : copies)
-      copies_[rank] = std::make_shared<const std::vector<float>>(std::move(copy));
+    for (auto& [rank, copy] : copies) copies_[rank] = snapshot_of(std::move(copy));
     for (const Rank rank : announced) copies_[rank] = nullptr;
   }
 
  private:
   using Channel = VectorChannel<DpsgdHeader>;
-  enum class Phase : std::uint8_t {
-    unstarted,
-    outside,   // has returned, and has no model yet
-    entering,  // has one; waits for the rounds of its neighbours
-    ready,
-    computing,
-    mixing,     // waits for the neighbours' models
-    deciding,   // waits for a verdict
-    averaging,  // takes part in the mean that the run ends with
-    ended
-  };
-
+  using Phase = DpsgdPhase;
   bool sends_differences() const { return config_.send == "difference"; }
   Result<bool> admit(Rank from, const DpsgdHeader& header, const ContentShape& shape) {
     const bool is_join = header.kind == DpsgdHeader::Kind::join;
@@ -243,14 +233,12 @@ class Dpsgd final : public Strategy {
     const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
     epoch_ = turn.view().epoch;
     returned_ = turn.view().returned;
-    neighbours_.enter(gossip::Neighbours::weights(
-                          config_.graph, config_.degree, rates_,
-                          live_with(Role::worker, turn.place(), turn.view()), turn.self()),
+    neighbours_.enter(gossip::Neighbours::weights(config_.graph, config_.degree, rates_,
+                                                  live_workers(turn), turn.self()),
                       done_, is_first);
     copies_.clear();
     holders_.clear();
-    Turn below = within(*channel_, turn);
-    for (const auto& [round, handle] : sent_) channel_->cancel(handle, below);
+    for (const auto& [round, handle] : sent_) channel_->cancel(handle, within(*channel_, turn));
     sent_.clear();
     if (is_first) {
       const std::vector<Rank> all = neighbours_.all();
@@ -264,10 +252,8 @@ class Dpsgd final : public Strategy {
   }
 
   void receive(Turn& turn) {
-    Turn below = within(*channel_, turn);
-    while (channel_->lost()) {
-    }  // cancelled with their view, or from a lost neighbour
-    while (auto one = channel_->poll(below)) {
+    channel_->drop_lost();  // cancelled with their view, or from a lost neighbour
+    while (auto one = channel_->poll(within(*channel_, turn))) {
       const DpsgdHeader& header = one->header;
       if (header.epoch != epoch_) continue;
       if (header.kind == DpsgdHeader::Kind::model) {
@@ -277,7 +263,7 @@ class Dpsgd final : public Strategy {
       }
       neighbours_.join(one->from, header.round);
       const std::vector<Rank> now = neighbours_.in(done_);
-      if (is_announced_ && std::find(now.begin(), now.end(), one->from) != now.end())
+      if (is_announced_ && std::ranges::find(now, one->from) != now.end())
         send({one->from}, true, own_, turn);
     }
   }
@@ -300,16 +286,10 @@ class Dpsgd final : public Strategy {
       case Phase::deciding:
         return decide(turn);
       case Phase::averaging:
-        if (!take_final(turn)) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
-      case Phase::unstarted:
-      case Phase::computing:
-      case Phase::ended:
+        return end_with_mean(/*gives=*/true, turn);
+      default:
         return false;
     }
-    return false;
   }
 
   bool decide(Turn& turn) {
@@ -319,10 +299,7 @@ class Dpsgd final : public Strategy {
       phase_ = Phase::ready;
       return true;
     }
-    phase_ = Phase::averaging;
-    if (turn.place().comes_back()) return true;  // FinalReturn begins
-    const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-    if (!begun) fail(begun.error(), turn);
+    begin_mean(turn);
     return true;
   }
 
@@ -346,16 +323,11 @@ class Dpsgd final : public Strategy {
   bool take_state(Turn& turn) {
     if (!state_transfer_.received()) return false;
     const Round round = state_transfer_.received()->round;
-    Status read = gossip::read_received(state_transfer_,
-                                        [&](Archive& ar) { archive_for_returned(ar, turn); });
+    Status read = state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, turn); });
     if (read && done_ != round) read = malformed("the state that was received is of another round");
-    if (!read) {
-      fail(read.error(), turn);
-      return false;
-    }
+    if (!read) return fail(read.error(), turn), false;
     phase_ = Phase::entering;
-    Turn below = within(state_transfer_, turn);
-    state_transfer_.confirm(below);
+    state_transfer_.confirm(within(state_transfer_, turn));
     return true;
   }
 
@@ -388,21 +360,11 @@ class Dpsgd final : public Strategy {
     return older;
   }
 
-  bool take_final(Turn& turn) {
-    if (!turn.place().comes_back()) return final_.take(turn);
-    Turn below = within(final_return_, turn);
-    const Result<bool> taken =
-        final_return_.follow(/*gives=*/true, below, within(final_.overlay(), turn));
-    if (!taken) fail(taken.error(), turn);
-    return taken && *taken;
-  }
-
   void join(Turn& turn) {
     const std::vector<Rank> all = neighbours_.all();
     if (all.empty()) return;
-    Turn below = within(*channel_, turn);
     channel_->send(all, {.kind = DpsgdHeader::Kind::join, .epoch = epoch_, .round = done_}, {}, {},
-                   below);
+                   within(*channel_, turn));
   }
 
   void begin_round(Turn& turn) {
@@ -436,7 +398,7 @@ class Dpsgd final : public Strategy {
     const auto x = turn.params();
     std::vector<float> change(x.begin(), x.end());
     for (std::size_t i = 0; i < parameter_count(turn.place()); ++i) change[i] -= (*own_)[i];
-    return std::make_shared<const std::vector<float>>(std::move(change));
+    return snapshot_of(std::move(change));
   }
 
   // y_i <- y_i + what the neighbours read of the difference
@@ -449,7 +411,7 @@ class Dpsgd final : public Strategy {
   static Snapshot moved(const Snapshot& copy, std::span<const float> change, const Turn& turn) {
     std::vector<float> y(change.begin(), change.end());
     for (std::size_t i = 0; i < parameter_count(turn.place()); ++i) y[i] += (*copy)[i];
-    return std::make_shared<const std::vector<float>>(std::move(y));
+    return snapshot_of(std::move(y));
   }
 
   // Differences of two rounds may be under way; those of rounds before are mixed. A group has one
@@ -461,15 +423,14 @@ class Dpsgd final : public Strategy {
 
   void send(const std::vector<Rank>& to, bool whole, Snapshot values, Turn& turn) {
     if (to.empty()) return;
-    Turn below = within(*channel_, turn);
-    const VectorHandle handle =
-        channel_->send(to,
-                       {.kind = DpsgdHeader::Kind::model,
-                        .is_whole = whole,
-                        .epoch = epoch_,
-                        .round = done_,
-                        .samples = own_samples_},
-                       VectorContent::values(std::move(values), {0, size_}), options(whole), below);
+    const VectorHandle handle = channel_->send(to,
+                                               {.kind = DpsgdHeader::Kind::model,
+                                                .is_whole = whole,
+                                                .epoch = epoch_,
+                                                .round = done_,
+                                                .samples = own_samples_},
+                                               VectorContent::values(std::move(values), {0, size_}),
+                                               options(whole), within(*channel_, turn));
     sent_.emplace_back(done_, handle);
     while (sent_.front().first + 2 < done_) sent_.pop_front();
     if (sends_differences()) holders_.insert(to.begin(), to.end());
@@ -522,31 +483,23 @@ class Dpsgd final : public Strategy {
 
   // One more round is done, with the present model.
   void count_round(Turn& turn) {
-    const auto live = live_with(Role::worker, turn.place(), turn.view()).size();
-    Turn below = within(stop_, turn);
+    const auto live = live_workers(turn).size();
     stop_.round_done(done_++, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
-                     below);
+                     within(stop_, turn));
   }
 
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    const std::string name = "dpsgd, round " + std::to_string(done_);
-    turn.fail({error.kind, who(name, turn.place()) + error.what});
-  }
+  std::string place_in_run() const override { return "dpsgd, round " + std::to_string(done_); }
 
   const Config config_;
   const Rank self_;
   const Round apart_;         // the most rounds that a worker is ahead of another
   const std::uint64_t size_;  // of the layout
   const std::function<double(Rank, Rank)> rates_;  // as the job's network has them; may be null
-  gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   StopRule stop_;
   StateTransfer state_transfer_;
-  gossip::FinalReturn final_return_;
   gossip::Newcomers newcomers_;
 
-  Phase phase_ = Phase::unstarted;
   Round done_ = 0;                  // also the round that runs
   bool has_entered_ = false;        // its first view
   Epoch epoch_ = 0;                 // of the view whose graph it mixes in

@@ -73,55 +73,43 @@ class DsSync final : public Strategy {
     std::uint32_t min_sites = 1;
 
     bool senses() const { return sense && schedule == "topology"; }  // others know of no sites
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(schedule,
-                     .doc =
-                         "how workers are grouped; published: the pattern of the authors' code "
-                         "for four workers, of other numbers the grid",
-                     .choices = {"published", "grid", "radix", "random", "topology"});
-      LONGHAUL_FIELD(group_size,
-                     .doc =
-                         "workers in a group of grid and random (b); 0: round(sqrt(n)), at "
-                         "least 2");
-      LONGHAUL_FIELD(steps, .doc = "local steps in a round", .min = 1);
-      LONGHAUL_FIELD(cross_every,
-                     .doc =
-                         "topology: one round in so many averages across sites; 0: 1, or 2 if "
-                         "some site has one or two workers and some has several");
-      LONGHAUL_FIELD(sense,
-                     .doc =
-                         "topology: a site whose exchanges with others have become half as quick "
-                         "as they were keeps out of four in five of them until they are quicker");
-      LONGHAUL_FIELD(average_buffers,
-                     .doc = "running statistics are averaged, too; false: at the end alone");
-      LONGHAUL_FIELD(sync_state,
-                     .doc =
-                         "momentum and moments of the local optimiser are averaged, too (sgd, "
-                         "adam, adamw)");
-      LONGHAUL_FIELD(correction,
-                     .doc =
-                         "codecs that lose: each keeps what the codec lost of its own model, and "
-                         "means are written as fp32, so that no average is lost; false: all take "
-                         "the mean as the codec writes it");
-      LONGHAUL_FIELD(swa_fraction,
-                     .doc =
-                         "of the rounds up to [stop] max_rounds the last share whose models are "
-                         "averaged over time into the final one (SWA); 0: none",
-                     .min = 0, .max = 1);
-      LONGHAUL_FIELD(final,
-                     .doc =
-                         "the model that all end with: the mean of all, or that of the lowest "
-                         "rank",
-                     .choices = {"mean", "rank0"});
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(schedule,
+                   "how workers are grouped; published: the pattern of the authors' code for four "
+                   "workers, of other numbers the grid",
+                   .choices = {"published", "grid", "radix", "random", "topology"});
+      LONGHAUL_KEY(group_size,
+                   "workers in a group of grid and random (b); 0: round(sqrt(n)), at least 2");
+      LONGHAUL_KEY(steps, "local steps in a round", .min = 1);
+      LONGHAUL_KEY(cross_every,
+                   "topology: one round in so many averages across sites; 0: 1, or 2 if some site "
+                   "has one or two workers and some has several");
+      LONGHAUL_KEY(sense,
+                   "topology: a site whose exchanges with others have become half as quick as they "
+                   "were keeps out of four in five of them until they are quicker");
+      LONGHAUL_KEY(average_buffers,
+                   "running statistics are averaged, too; false: at the end alone");
+      LONGHAUL_KEY(
+          sync_state,
+          "momentum and moments of the local optimiser are averaged, too (sgd, adam, adamw)");
+      LONGHAUL_KEY(correction,
+                   "codecs that lose: each keeps what the codec lost of its own model, and means "
+                   "are written as fp32, so that no average is lost; false: all take the mean as "
+                   "the codec writes it");
+      LONGHAUL_KEY(swa_fraction,
+                   "of the rounds up to [stop] max_rounds the last share whose models are averaged "
+                   "over time into the final one (SWA); 0: none",
+                   .min = 0, .max = 1);
+      LONGHAUL_KEY(final,
+                   "the model that all end with: the mean of all, or that of the lowest rank",
+                   .choices = {"mean", "rank0"});
       visit_min_sites(visit, self.min_sites);
     }
   };
   // To the senior worker, from one that has come back too late for the run's last exchanges: it
   // needs the model that the run ends with.
   struct FinalAsked {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "final_asked";
+    LONGHAUL_MESSAGE(1, "final_asked");
     Epoch epoch = 0;  // in which it came back
     LONGHAUL_FIELDS(epoch)
   };
@@ -132,7 +120,7 @@ class DsSync final : public Strategy {
         place_(place),
         swa_from_(swa_from(config, parts.stop.max_rounds)),
         corrects_(config.correction && loses(parts)),
-        stop_config_(stop_of_shuffled(parts.stop, config, place)),
+        stop_config_(apart_by(most_apart(config, place), parts.stop)),
         schedule_{config.schedule, config.group_size, config.cross_every},
         overlay_(std::move(parts.overlay)),
         mean_(*overlay_),
@@ -226,15 +214,9 @@ class DsSync final : public Strategy {
         return "a model, to come back to the run";
       case Phase::entering:
         return "the round to come back in; " + switch_.waiting_for();
-      case Phase::unstarted:
-      case Phase::ready:
-      case Phase::computing:
-      case Phase::reading_state:
-      case Phase::writing_state:
-      case Phase::ended:
+      default:
         return "";
     }
-    return "";
   }
 
   void state(Archive& ar) override {
@@ -251,12 +233,6 @@ class DsSync final : public Strategy {
   // 3^-64 is the worst). A site that is sensed as slow meets others in one cross round of five.
   static Round most_apart(const Config& config, const Place& place) {
     return (64 + place.size()) * (config.senses() ? 5 : 1);
-  }
-
-  static StopConfig stop_of_shuffled(StopConfig config, const Config& mine, const Place& place) {
-    config.apart = most_apart(mine, place);
-    config.reporter_counts = true;
-    return config;
   }
 
   // The workers of each site, by their places in `workers`; sites in the order of their first.
@@ -349,14 +325,9 @@ class DsSync final : public Strategy {
         return take_state(turn);
       case Phase::entering:
         return enter_run(turn);
-      case Phase::unstarted:
-      case Phase::computing:
-      case Phase::reading_state:
-      case Phase::writing_state:
-      case Phase::ended:
+      default:
         return false;
     }
-    return false;
   }
 
   // x_i <- sum over j in G of x'_j / |G|
@@ -365,11 +336,9 @@ class DsSync final : public Strategy {
     const auto [epoch, workers] = switch_.workers_of(k);
     const shuffle::ScheduleSwitch::Start& start = switch_.start_of(k);
     const shuffle::Partition groups = groups_of(workers, epoch, k, start.slow);
-    const auto me = std::uint32_t(std::lower_bound(workers.begin(), workers.end(), turn.self()) -
-                                  workers.begin());
-    const auto mine = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-      return std::binary_search(group.begin(), group.end(), me);
-    });
+    const auto me = std::uint32_t(std::ranges::lower_bound(workers, turn.self()) - workers.begin());
+    const auto mine = std::ranges::find_if(
+        groups, [&](const auto& group) { return std::ranges::binary_search(group, me); });
     LH_CHECK(mine != groups.end());
     phase_ = Phase::averaging;
     if (to_settle_ == 0) {
@@ -430,7 +399,7 @@ class DsSync final : public Strategy {
         swa_[i] += (double(x[i]) - swa_[i]) / double(swa_count_);
     }
     phase_ = Phase::deciding;
-    const auto live = live_with(Role::worker, turn.place(), turn.view()).size();
+    const auto live = live_workers(turn).size();
     stop_.round_done(done_ - 1, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
                      within(stop_, turn));
   }
@@ -525,7 +494,7 @@ class DsSync final : public Strategy {
     const bool knows = phase_ != Phase::unstarted && phase_ != Phase::awaiting_state;
     const bool is_last = phase_ == Phase::ended;
     if (!knows || (returned_.empty() && asks_final_.empty()) || turn.learner_is_busy() ||
-        senior_worker(turn.place(), turn.view()) != turn.self())
+        !is_senior(turn))
       return;
     std::set<Rank> to;
     for (const auto& [rank, epoch] : returned_)
@@ -534,12 +503,9 @@ class DsSync final : public Strategy {
       to.merge(std::exchange(asks_final_, {}));
       returned_.clear();
     }
-    if (to.empty()) return;
-    Archive ar;
-    archive_for_returned(ar, done_, turn);
-    const Bytes bytes = share(ar.take());
-    for (const Rank rank : to)
-      state_transfer_.send(rank, {done_, is_last, bytes}, within(state_transfer_, turn));
+    state_transfer_.send(
+        to, done_, is_last, [&](Archive& ar) { archive_for_returned(ar, done_, turn); },
+        within(state_transfer_, turn));
   }
 
   void archive_for_returned(Archive& ar, Round& done, Turn& turn) {
@@ -550,21 +516,17 @@ class DsSync final : public Strategy {
   }
 
   bool take_state(Turn& turn) {
-    const StateTransfer::TransferredState* received = state_transfer_.received();
-    if (!received) return false;
-    const bool is_last = received->last;
+    if (!state_transfer_.received()) return false;
+    const bool is_last = state_transfer_.received()->last;
     Round done = 0;
-    Archive ar(*received->bytes);
-    archive_for_returned(ar, done, turn);
-    Status read = ar.finish();
-    if (read && !swa_.empty() && swa_.size() != parameter_count(turn.place()))
-      read = malformed("it is of a model of another size");
-    state_transfer_.drop_received();
-    if (!read) {
-      fail(malformed("the state that was received is none of this job: " + read.error().what),
-           turn);
-      return false;
-    }
+    const Status read =
+        state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, done, turn); },
+                             [&](const auto&) -> Status {
+                               if (swa_.empty() || swa_.size() == parameter_count(turn.place()))
+                                 return Ok{};
+                               return malformed("it is of a model of another size");
+                             });
+    if (!read) return fail(read.error(), turn), false;
     state_transfer_.confirm(within(state_transfer_, turn));
     phase_ = Phase::entering;
     if (!is_last) return true;

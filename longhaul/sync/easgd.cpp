@@ -1,6 +1,5 @@
 #include "longhaul/sync/easgd.h"
 
-#include "longhaul/sync/easgd_synchronous.h"
 #include "longhaul/sync/server/entry.h"
 
 namespace longhaul::sync {

@@ -3,13 +3,17 @@
 // server's centre pull each other by a share of what they are apart.
 //   Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, algorithm 1
 //   (asynchronous EASGD; with momentum in [optimizer], EAMSGD, algorithm 2, but for the order of
-//   momentum and pull). In rounds: easgd_synchronous.h.
+//   momentum and pull). In rounds: SynchronousEasgd.
 //
 // A worker keeps what the codec leaves out of its pull: that is still in x - c, and comes with the
 // next one.
+#include <algorithm>
+
 #include "longhaul/core/registry.h"
+#include "longhaul/sync/flat.h"
 #include "longhaul/sync/server/parameter_server.h"
 #include "longhaul/sync/server/parameter_server_worker.h"
+#include "longhaul/sync/synchronous.h"
 
 namespace longhaul::sync {
 
@@ -17,19 +21,15 @@ struct EasgdConfig {
   std::uint32_t steps = 10;
   double beta = 0.9;
   bool synchronous = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(steps, .doc = "local steps between two pulls (tau)", .min = 1);
-    LONGHAUL_FIELD(
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(steps, "local steps between two pulls (tau)", .min = 1);
+    LONGHAUL_KEY(
         beta,
-        .doc =
-            "n times the share alpha of x - c by which worker and centre move, n workers "
-            "at the start",
+        "n times the share alpha of x - c by which worker and centre move, n workers at the start",
         .max = 1, .positive = true);
-    LONGHAUL_FIELD(synchronous,
-                   .doc =
-                       "all pull at once, in rounds, over any overlay; false: each when it comes, "
-                       "at a server");
+    LONGHAUL_KEY(
+        synchronous,
+        "all pull at once, in rounds, over any overlay; false: each when it comes, at a server");
   }
 };
 
@@ -67,6 +67,65 @@ struct Easgd {
   using Worker = EasgdWorker;
   using Server = EasgdServer;
   static SyncEntry entry();
+};
+
+// Elastic averaging in rounds: all workers and the centre pull each other at once.
+//   Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, section 2,
+//   equations (5) and (6); collective, so that every worker holds the centre and none serves it.
+//
+//   d_i = x_i - c of the same c; x_i <- x_i - alpha d_i; c <- c + beta mean(d_i), beta = n alpha
+class SynchronousEasgd final : public Synchronous {
+ public:
+  using Config = EasgdConfig;
+  static SyncEntry entry() { return Easgd::entry(); }
+
+  SynchronousEasgd(const Config& config, SyncParts parts)
+      : Synchronous(entry(), std::move(parts)), config_(config) {}
+
+  void on_computed(const Computed& computed, Turn& turn) override {
+    contribute(difference_of(parameters(turn), centre_), 1, computed, turn);
+  }
+
+  void state(Archive& ar) override {
+    Synchronous::state(ar);
+    ar(centre_);
+  }
+
+ private:
+  void begin_run(Turn& turn) override { assign(centre_, parameters(turn)); }
+
+  void begin_round(Turn& turn) override { turn.compute(LocalStep{}, config_.steps); }
+
+  // x <- x - alpha (x - c); c <- c + beta mean(x - c)
+  void use_mean(std::span<float> mean, Turn& turn) override {
+    const auto workers = std::ranges::count_if(
+        *turn.place().members, [](const Member& member) { return member.is(Role::worker); });
+    const double alpha = config_.beta / double(workers);
+    const auto x = turn.params();
+    for (std::size_t i = 0; i < centre_.size(); ++i) {
+      const double c = double(centre_[i]);
+      x[i] = float(double(x[i]) - alpha * (double(x[i]) - c));
+      centre_[i] = float(c + config_.beta * double(mean[i]));
+    }
+    end_with_centre(turn);
+  }
+
+  void use_nothing(Turn& turn) override { end_with_centre(turn); }
+
+  bool close(Turn& turn) override {
+    std::ranges::copy(centre_, turn.params().begin());
+    return true;
+  }
+
+  // What is scored is the centre, with the running statistics that all have in common.
+  void end_with_centre(Turn& turn) {
+    std::vector<float> model(turn.params().begin(), turn.params().end());
+    std::ranges::copy(centre_, model.begin());
+    end_round(model, turn);
+  }
+
+  const Config config_;
+  std::vector<float> centre_;  // c, bit-equal at all workers; a phantom's is empty
 };
 
 }  // namespace longhaul::sync

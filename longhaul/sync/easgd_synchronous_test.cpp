@@ -1,4 +1,4 @@
-#include "longhaul/sync/easgd_synchronous.h"
+#include "longhaul/sync/easgd.h"
 
 #include <gtest/gtest.h>
 

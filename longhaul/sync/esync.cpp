@@ -47,46 +47,37 @@ class ESync final : public RoundsWithDeadline {
     std::string late = "fold";
     std::uint32_t min_clients = 1;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(mode,
-                     .doc =
-                         "leases: the state server is asked ahead, and grants several steps at a "
-                         "time; public: asked before every step, as in the authors' code",
-                     .choices = {"leases", "public"});
-      LONGHAUL_FIELD(margin_s,
-                     .doc =
-                         "how long before the slowest a worker is to arrive (eps; absent: 0.05 of "
-                         "its step; public: 0.5 s)",
-                     .min = 0, .max = 1e9, .unit = "s");
-      LONGHAUL_FIELD(lease, .doc = "most steps granted at a time (public: 1)", .min = 1,
-                     .max = 100000);
-      LONGHAUL_FIELD(max_steps, .doc = "most local steps in a round (k_max)", .min = 1, .max = 1e6);
-      LONGHAUL_FIELD(smoothing,
-                     .doc = "weight of a new step or push time (public: 1, the last one)", .max = 1,
-                     .positive = true);
-      LONGHAUL_FIELD(weights,
-                     .doc =
-                         "updates count alike, by the samples of their sites, or by 1/k of their k "
-                         "steps; steps, fednova: alike or by samples, each divided by its steps, "
-                         "the mean times the mean number of steps",
-                     .choices = {"equal", "samples", "inverse_steps", "steps", "fednova"});
-      LONGHAUL_FIELD(effective_steps,
-                     .doc =
-                         "with weights steps or fednova: the mean is times so many steps at most "
-                         "(tau_eff); 0: the mean number of steps",
-                     .max = 1e6);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(mode,
+                   "leases: the state server is asked ahead, and grants several steps at a time; "
+                   "public: asked before every step, as in the authors' code",
+                   .choices = {"leases", "public"});
+      LONGHAUL_KEY(margin_s,
+                   "how long before the slowest a worker is to arrive (eps; absent: 0.05 of its "
+                   "step; public: 0.5 s)",
+                   .min = 0, .max = 1e9, .unit = "s");
+      LONGHAUL_KEY(lease, "most steps granted at a time (public: 1)", .min = 1, .max = 100000);
+      LONGHAUL_KEY(max_steps, "most local steps in a round (k_max)", .min = 1, .max = 1e6);
+      LONGHAUL_KEY(smoothing, "weight of a new step or push time (public: 1, the last one)",
+                   .max = 1, .positive = true);
+      LONGHAUL_KEY(weights,
+                   "updates count alike, by the samples of their sites, or by 1/k of their k "
+                   "steps; steps, fednova: alike or by samples, each divided by its steps, the "
+                   "mean times the mean number of steps",
+                   .choices = {"equal", "samples", "inverse_steps", "steps", "fednova"});
+      LONGHAUL_KEY(effective_steps,
+                   "with weights steps or fednova: the mean is times so many steps at most "
+                   "(tau_eff); 0: the mean number of steps",
+                   .max = 1e6);
       visit_min_sites(visit, self.min_sites);
-      LONGHAUL_FIELD(state_timeout_s,
-                     .doc =
-                         "without an answer of the state server for so long, and three steps, a "
-                         "worker takes as many as in the last round",
-                     .max = 1e9, .unit = "s", .positive = true);
-      LONGHAUL_FIELD(round_deadline,
-                     .doc =
-                         "a worker that has no step done after so many times the median of its "
-                         "rounds is late, and the round goes on without it; 0: the round waits",
-                     .min = 0, .max = 1e6);
+      LONGHAUL_KEY(state_timeout_s,
+                   "without an answer of the state server for so long, and three steps, a worker "
+                   "takes as many as in the last round",
+                   .max = 1e9, .unit = "s", .positive = true);
+      LONGHAUL_KEY(round_deadline,
+                   "a worker that has no step done after so many times the median of its rounds is "
+                   "late, and the round goes on without it; 0: the round waits",
+                   .min = 0, .max = 1e6);
       visit_late(visit, self.late, self.min_clients);
     }
   };
@@ -222,8 +213,7 @@ class ESync final : public RoundsWithDeadline {
     }
     if (!computing_) return extend_deadline(turn);  // it has been granted no step yet
     miss_deadline(turn);
-    Turn below = within(*states_, turn);
-    states_->tell_late(round(), below);
+    states_->tell_late(round(), within(*states_, turn));
   }
 
   // One step; with the last that is granted goes the next question, sooner if answers take longer.
@@ -236,13 +226,12 @@ class ESync final : public RoundsWithDeadline {
 
   // QUERY(t, k, c, d)
   void ask(std::uint32_t ahead, Turn& turn) {
-    Turn below = within(*states_, turn);
     states_->ask({.round = round(),
                   .steps = taken_.steps + ahead,
                   .ahead = ahead,
                   .step_s = *step_s_,
                   .push_s = seconds(gave())},
-                 below);
+                 within(*states_, turn));
   }
 
   std::uint32_t look_ahead() const {

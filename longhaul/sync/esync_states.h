@@ -136,38 +136,25 @@ class ReachTime {
 class States final : public Machine {
  public:
   struct Query {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "query";
+    LONGHAUL_MESSAGE(1, "query");
     Round round = 0;
     std::uint32_t steps = 0, ahead = 0;
     double step_s = 0, push_s = 0, rtt_s = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(round);
-      LONGHAUL_FIELD(steps, .doc = "local steps when those granted are done", .max = 1e9);
-      LONGHAUL_FIELD(ahead, .doc = "of them, still to be done", .max = 1e6);
-      LONGHAUL_FIELD(step_s, .min = 0, .max = 1e9);
-      LONGHAUL_FIELD(push_s, .min = 0, .max = 1e9);
-      LONGHAUL_FIELD(rtt_s, .doc = "from a query to its grant", .min = 0, .max = 1e9);
-    }
+    LONGHAUL_FIELDS(round, (steps, .doc = "local steps when those granted are done", .max = 1e9),
+                    (ahead, .doc = "of them, still to be done", .max = 1e6),
+                    (step_s, .min = 0, .max = 1e9), (push_s, .min = 0, .max = 1e9),
+                    (rtt_s, .doc = "from a query to its grant", .min = 0, .max = 1e9))
   };
   struct Grant {
-    static constexpr std::uint16_t kKind = 2;
-    static constexpr std::string_view kName = "grant";
+    LONGHAUL_MESSAGE(2, "grant");
     Round round = 0;
     std::uint32_t steps = 0;  // of the query
     std::uint32_t more = 0;   // 0: give the update
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(round);
-      LONGHAUL_FIELD(steps);
-      LONGHAUL_FIELD(more, .doc = "steps; 0: give the update", .max = 1e6);
-    }
+    LONGHAUL_FIELDS(round, steps, (more, .doc = "steps; 0: give the update", .max = 1e6))
   };
   // Of a worker that has missed the deadline of a round: nobody is to wait for it until it asks.
   struct Late {
-    static constexpr std::uint16_t kKind = 3;
-    static constexpr std::string_view kName = "late";
+    LONGHAUL_MESSAGE(3, "late");
     Round round = 0;
     LONGHAUL_FIELDS(round)
   };
@@ -305,7 +292,7 @@ class States final : public Machine {
 
   void meet(const Turn& turn) {
     std::set<Rank> training;
-    for (const Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    for (const Rank rank : live_workers(turn))
       if (!absent_.contains(rank)) training.insert(rank);
     reach_.members(std::move(training));
   }

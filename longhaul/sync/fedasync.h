@@ -21,21 +21,18 @@ struct FedAsyncConfig {
   double rule_b = 4;
   double prox = 0.005;
   std::uint32_t max_staleness = 16;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(steps, .doc = "local steps between two pushes (H)", .min = 1);
-    LONGHAUL_FIELD(alpha, .doc = "share of a model of staleness 0 in the server's", .max = 1,
-                   .positive = true);
-    LONGHAUL_FIELD(rule,
-                   .doc =
-                       "by what alpha is multiplied at staleness t: constant: 1; poly: (1+t)^-a; "
-                       "hinge: 1 up to b, then 1/(a(t-b)+1)",
-                   .choices = {"constant", "poly", "hinge"});
-    LONGHAUL_FIELD(rule_a, .doc = "a of the rule; published: 0.5 poly, 10 hinge", .min = 0);
-    LONGHAUL_FIELD(rule_b, .doc = "b of rule hinge", .min = 0);
-    LONGHAUL_FIELD(prox, .doc = "weight of the proximal term of local steps; 0: none", .min = 0);
-    LONGHAUL_FIELD(max_staleness, .doc = "of older models the server takes nothing",
-                   .unit = "versions");
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(steps, "local steps between two pushes (H)", .min = 1);
+    LONGHAUL_KEY(alpha, "share of a model of staleness 0 in the server's", .max = 1,
+                 .positive = true);
+    LONGHAUL_KEY(rule,
+                 "by what alpha is multiplied at staleness t: constant: 1; poly: (1+t)^-a; hinge: "
+                 "1 up to b, then 1/(a(t-b)+1)",
+                 .choices = {"constant", "poly", "hinge"});
+    LONGHAUL_KEY(rule_a, "a of the rule; published: 0.5 poly, 10 hinge", .min = 0);
+    LONGHAUL_KEY(rule_b, "b of rule hinge", .min = 0);
+    LONGHAUL_KEY(prox, "weight of the proximal term of local steps; 0: none", .min = 0);
+    LONGHAUL_KEY(max_staleness, "of older models the server takes nothing", .unit = "versions");
   }
 };
 

@@ -15,26 +15,21 @@ namespace longhaul::sync {
 
 // What only the updates of fedat say.
 struct FedAtUpdate {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "update";
+  LONGHAUL_MESSAGE(1, "update");
   std::uint64_t shard = 0;  // samples that the worker holds; 0: it does not tell
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(shard, .max = 0x1p40);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(shard, .max = 0x1p40); }
 };
 
 struct FedAtConfig {
   std::uint32_t tiers = 4;
   std::uint32_t steps = 10;
   double prox = 0.4;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(tiers, .doc = "tiers of equally many workers (M); with fewer workers, one each",
-                   .min = 1, .max = 1000);
-    LONGHAUL_FIELD(steps, .doc = "local steps between two pushes (H)", .min = 1);
-    LONGHAUL_FIELD(prox, .doc = "weight of the proximal term of local steps (lambda); 0: none",
-                   .min = 0, .max = 1e6);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(tiers, "tiers of equally many workers (M); with fewer workers, one each", .min = 1,
+                 .max = 1000);
+    LONGHAUL_KEY(steps, "local steps between two pushes (H)", .min = 1);
+    LONGHAUL_KEY(prox, "weight of the proximal term of local steps (lambda); 0: none", .min = 0,
+                 .max = 1e6);
   }
 };
 
@@ -46,7 +41,7 @@ inline std::vector<std::vector<Rank>> cut_tiers(const std::map<Rank, Time>& time
   LH_CHECK(tiers >= 1 && tiers <= times.size());
   std::vector<std::pair<Time, Rank>> order;
   for (const auto& [rank, time] : times) order.emplace_back(time, rank);
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   std::vector<std::vector<Rank>> cut(tiers);
   for (std::size_t m = 0, next = 0; m < tiers; ++m) {
     const std::size_t end = next + order.size() / tiers + (m < order.size() % tiers ? 1 : 0);
@@ -135,7 +130,7 @@ class FedAtServer final : public server::ParameterServer {
   // Tiers are cut when every live worker has given an update, which then is its tier's first.
   void advance(Turn& turn) {
     if (tiers_.empty()) {
-      for (Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+      for (Rank rank : live_workers(turn))
         if (!held_.contains(rank)) return;
       if (held_.empty()) return;
       tiers_ = fedat::cut_tiers(times_, std::min<std::uint64_t>(config_.tiers, times_.size()));

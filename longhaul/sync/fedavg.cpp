@@ -20,14 +20,14 @@ struct Draw {
 // The workers that compute in `round`: max(1, round(fraction * n)) of the n live ones, ascending;
 // drawn by (seed, round), so that all nodes know them without a message.
 RankList draw_workers(double fraction, Round round, const Turn& turn) {
-  const RankList live = live_with(Role::worker, turn.place(), turn.view());
+  const RankList live = live_workers(turn);
   const auto count = std::size_t(std::max(1.0, whole_nearest(fraction * double(live.size()))));
   if (count == live.size()) return live;  // all of them, in order of rank as they are
   return turn.place().members.once("drawn", to_wire(Draw{fraction, round, turn.view().epoch}), [&] {
     std::vector<Rank> workers = live;
     turn.random(Purpose::members, round, 0).shuffle(std::span(workers));
     workers.resize(count);
-    std::sort(workers.begin(), workers.end());
+    std::ranges::sort(workers);
     return workers;
   });
 }

@@ -25,35 +25,29 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
     std::string late = "fold";
     std::uint32_t min_clients = 1;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(steps, .doc = "local steps in a round (H)", .min = 1);
-      LONGHAUL_FIELD(epochs,
-                     .doc =
-                         "passes over its own samples that a site makes in a round (E), so that "
-                         "large sites take more steps; 0: steps steps at every site",
-                     .min = 0, .max = 1e4);
-      LONGHAUL_FIELD(fraction,
-                     .doc = "share of the workers that compute in a round (C), drawn by the seed",
-                     .min = 0, .max = 1, .positive = true);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(steps, "local steps in a round (H)", .min = 1);
+      LONGHAUL_KEY(epochs,
+                   "passes over its own samples that a site makes in a round (E), so that large "
+                   "sites take more steps; 0: steps steps at every site",
+                   .min = 0, .max = 1e4);
+      LONGHAUL_KEY(fraction, "share of the workers that compute in a round (C), drawn by the seed",
+                   .min = 0, .max = 1, .positive = true);
       visit_min_sites(visit, self.min_sites);
-      LONGHAUL_FIELD(weights,
-                     .doc =
-                         "an update counts by the samples its site holds, or all count alike; "
-                         "fednova, steps: the same two, each divided by its steps, the mean times "
-                         "the mean number of steps",
-                     .choices = {"samples", "equal", "fednova", "steps"});
-      LONGHAUL_FIELD(momentum,
-                     .doc =
-                         "with weights fednova or steps and reset_optimizer: that of [optimizer], "
-                         "which makes later steps of a round longer",
-                     .min = 0, .max = 0.999);
-      LONGHAUL_FIELD(reset_optimizer, .doc = "start every round with a fresh local optimiser");
-      LONGHAUL_FIELD(round_timeout_s,
-                     .doc =
-                         "a round goes on without the updates of workers that are not done so long "
-                         "after they began it; 0: it waits for all",
-                     .min = 0, .max = 1e9, .unit = "s");
+      LONGHAUL_KEY(
+          weights,
+          "an update counts by the samples its site holds, or all count alike; fednova, steps: the "
+          "same two, each divided by its steps, the mean times the mean number of steps",
+          .choices = {"samples", "equal", "fednova", "steps"});
+      LONGHAUL_KEY(momentum,
+                   "with weights fednova or steps and reset_optimizer: that of [optimizer], which "
+                   "makes later steps of a round longer",
+                   .min = 0, .max = 0.999);
+      LONGHAUL_KEY(reset_optimizer, "start every round with a fresh local optimiser");
+      LONGHAUL_KEY(round_timeout_s,
+                   "a round goes on without the updates of workers that are not done so long after "
+                   "they began it; 0: it waits for all",
+                   .min = 0, .max = 1e9, .unit = "s");
       visit_late(visit, self.late, self.min_clients);
     }
     bool depends_on_time() const { return round_timeout_s > 0; }

@@ -25,19 +25,15 @@ class FedProx final : public FedAvg {
     std::optional<double> deadline_s = {};
     bool depends_on_time() const { return deadline_s || FedAvg::Config::depends_on_time(); }
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
+    static void fields(auto& self, auto&& visit) {
       FedAvg::Config::fields(self, visit);
-      LONGHAUL_FIELD(mu,
-                     .doc =
-                         "strength of the pull to the round's model: mu/2 |x - X|^2 is added to "
-                         "the loss",
-                     .min = 0, .max = 1e6);
-      LONGHAUL_FIELD(deadline_s,
-                     .doc =
-                         "a worker that is not done so long after its round began gives the steps "
-                         "that it has, one at least (absent: all of them)",
-                     .max = 1e9, .unit = "s", .positive = true);
+      LONGHAUL_KEY(mu,
+                   "strength of the pull to the round's model: mu/2 |x - X|^2 is added to the loss",
+                   .min = 0, .max = 1e6);
+      LONGHAUL_KEY(deadline_s,
+                   "a worker that is not done so long after its round began gives the steps that "
+                   "it has, one at least (absent: all of them)",
+                   .max = 1e9, .unit = "s", .positive = true);
     }
   };
 

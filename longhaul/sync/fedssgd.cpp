@@ -26,16 +26,14 @@ struct FedSsgdConfig {
   std::string reading = "step";
   std::uint32_t steps = 10;
   std::uint32_t max_steps = 1000;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(reading,
-                   .doc =
-                       "step: the mean gradient of every step; semi: the mean update of what each "
-                       "worker has done in the time that the slowest needs for its steps",
-                   .choices = {"step", "semi"});
-    LONGHAUL_FIELD(steps, .doc = "semi: of the slowest in a round (H), and of all in the first",
-                   .min = 1, .max = 1e6);
-    LONGHAUL_FIELD(max_steps, .doc = "semi: most local steps in a round", .min = 1, .max = 1e6);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(reading,
+                 "step: the mean gradient of every step; semi: the mean update of what each worker "
+                 "has done in the time that the slowest needs for its steps",
+                 .choices = {"step", "semi"});
+    LONGHAUL_KEY(steps, "semi: of the slowest in a round (H), and of all in the first", .min = 1,
+                 .max = 1e6);
+    LONGHAUL_KEY(max_steps, "semi: most local steps in a round", .min = 1, .max = 1e6);
   }
 };
 

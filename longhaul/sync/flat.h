@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "longhaul/core/turn.h"
+#include "longhaul/core/stop_rule.h"
 
 namespace longhaul::sync {
 
@@ -22,9 +22,19 @@ inline std::span<float> buffers(Turn& turn) {
   return turn.params().subspan(parameter_count(turn.place()));
 }
 
+void assign(auto& to, const auto& from) { to.assign(from.begin(), from.end()); }
+
 // A copy, to be sent.
 inline Snapshot copied(std::span<const float> values) {
   return std::make_shared<const std::vector<float>>(values.begin(), values.end());
+}
+
+// For nodes that may be so many rounds apart: the reporter alone says when enough samples were
+// used.
+inline StopConfig apart_by(Round rounds, StopConfig config) {
+  config.apart = rounds;
+  config.reporter_counts = true;
+  return config;
 }
 
 // "asp, site oslo (rank 3): " before what is wrong there.
@@ -34,8 +44,7 @@ inline std::string who(std::string_view name, const Place& place) {
 }
 
 // " 0 3 5", behind "ranks".
-template <class Ranks>
-std::string listed(const Ranks& ranks) {
+std::string listed(const auto& ranks) {
   std::string text;
   for (const Rank rank : ranks) text += " " + std::to_string(rank);
   return text;

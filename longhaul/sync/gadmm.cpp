@@ -25,7 +25,7 @@
 #include "longhaul/sync/gadmm/inbox.h"
 #include "longhaul/sync/gadmm/quantiser.h"
 #include "longhaul/sync/gadmm/stopping.h"
-#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/gossip/newcomers.h"
 
 namespace longhaul::sync {
@@ -42,14 +42,18 @@ std::uint64_t worker_count(const Place& place) { return place.members.with(Role:
 // worker more, whatever the chains.
 std::uint64_t iterations_apart(const Place& place) { return worker_count(place) + 1; }
 
-// Rounds are iterations, and the reporter alone says when enough samples were used.
-StopConfig gadmm_stop(StopConfig config, const Place& place) {
-  config.apart = iterations_apart(place);
-  config.reporter_counts = true;
-  return config;
-}
+enum class GadmmPhase : std::uint8_t {
+  unstarted,
+  joining,    // in a new view: waits for where all others are
+  gathering,  // waits for what it needs to solve
+  solving,
+  exchanging,  // a head waits for its neighbours' models
+  deciding,    // waits for a verdict
+  averaging,   // takes part in the mean that the run ends with
+  ended
+};
 
-class Gadmm final : public Strategy {
+class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
  public:
   static SyncEntry entry() {
     return strategy_entry<Gadmm>(
@@ -93,51 +97,42 @@ class Gadmm final : public Strategy {
     double tolerance = 1e-4;
     Round hold = 100;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(method,
-                     .doc =
-                         "admm: exact solves and duals (GADMM); dgd, dual_averaging: a mean with "
-                         "the neighbours and one gradient an iteration",
-                     .choices = {"admm", "dgd", "dual_averaging"});
-      LONGHAUL_FIELD(rho, .doc = "penalty on the distance of neighbours", .max = 1e12,
-                     .positive = true);
-      LONGHAUL_FIELD(step, .doc = "dgd, dual_averaging: of the gradient of each worker's sum",
-                     .max = 1e300, .positive = true);
-      LONGHAUL_FIELD(mu, .doc = "mu/2 |model|^2 is added to each worker's loss", .min = 0,
-                     .max = 1e12);
-      LONGHAUL_FIELD(chain,
-                     .doc =
-                         "order of the workers: rank: as the sites stand in the file; nearest: "
-                         "from the first one on the nearest that is left, by the delays of [wan]; "
-                         "bottleneck: whose longest edge is as short as can be; random; strides: "
-                         "every s-th, for each s without a common divisor; star: all are "
-                         "neighbours of the last one alone",
-                     .choices = {"rank", "nearest", "bottleneck", "random", "strides", "star"});
-      LONGHAUL_FIELD(chain_every,
-                     .doc =
-                         "iterations after which random and strides take the next chain "
-                         "(D-GADMM); 0: never",
-                     .max = 1e12);
-      LONGHAUL_FIELD(send,
-                     .doc =
-                         "how models travel: fp64; codec: in the job's codec; quantised: "
-                         "their changes in `bits` bits a value (Q-GADMM)",
-                     .choices = {"fp64", "codec", "quantised"});
-      LONGHAUL_FIELD(bits, .doc = "of a value, quantised; with 1 it diverges", .min = 2,
-                     .max = gadmm::kMostBits);
-      LONGHAUL_FIELD(stop_when,
-                     .doc =
-                         "ends the run beside [stop] when published: the sum of each worker's "
-                         "loss at its own model is within tolerance of least; settled: and has "
-                         "been for `hold` iterations; every_model: the loss over all data (the "
-                         "test set) of every worker's model is",
-                     .choices = {"rounds", "published", "settled", "every_model"});
-      LONGHAUL_FIELD(least, .doc = "stop_when: the least loss, summed over all samples",
-                     .min = -1e300, .max = 1e300);
-      LONGHAUL_FIELD(tolerance, .doc = "stop_when", .max = 1e300, .positive = true);
-      LONGHAUL_FIELD(hold, .doc = "stop_when = \"settled\"", .min = 1, .max = 1e12,
-                     .unit = "iterations");
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(method,
+                   "admm: exact solves and duals (GADMM); dgd, dual_averaging: a mean with the "
+                   "neighbours and one gradient an iteration",
+                   .choices = {"admm", "dgd", "dual_averaging"});
+      LONGHAUL_KEY(rho, "penalty on the distance of neighbours", .max = 1e12, .positive = true);
+      LONGHAUL_KEY(step, "dgd, dual_averaging: of the gradient of each worker's sum", .max = 1e300,
+                   .positive = true);
+      LONGHAUL_KEY(mu, "mu/2 |model|^2 is added to each worker's loss", .min = 0, .max = 1e12);
+      LONGHAUL_KEY(
+          chain,
+          "order of the workers: rank: as the sites stand in the file; nearest: from the first one "
+          "on the nearest that is left, by the delays of [wan]; bottleneck: whose longest edge is "
+          "as short as can be; random; strides: every s-th, for each s without a common divisor; "
+          "star: all are neighbours of the last one alone",
+          .choices = {"rank", "nearest", "bottleneck", "random", "strides", "star"});
+      LONGHAUL_KEY(
+          chain_every,
+          "iterations after which random and strides take the next chain (D-GADMM); 0: never",
+          .max = 1e12);
+      LONGHAUL_KEY(send,
+                   "how models travel: fp64; codec: in the job's codec; quantised: their changes "
+                   "in `bits` bits a value (Q-GADMM)",
+                   .choices = {"fp64", "codec", "quantised"});
+      LONGHAUL_KEY(bits, "of a value, quantised; with 1 it diverges", .min = 2,
+                   .max = gadmm::kMostBits);
+      LONGHAUL_KEY(
+          stop_when,
+          "ends the run beside [stop] when published: the sum of each worker's loss at its own "
+          "model is within tolerance of least; settled: and has been for `hold` iterations; "
+          "every_model: the loss over all data (the test set) of every worker's model is",
+          .choices = {"rounds", "published", "settled", "every_model"});
+      LONGHAUL_KEY(least, "stop_when: the least loss, summed over all samples", .min = -1e300,
+                   .max = 1e300);
+      LONGHAUL_KEY(tolerance, "stop_when", .max = 1e300, .positive = true);
+      LONGHAUL_KEY(hold, "stop_when = \"settled\"", .min = 1, .max = 1e12, .unit = "iterations");
     }
   };
   static Status check(const Config& config, const Place&) {
@@ -154,18 +149,16 @@ class Gadmm final : public Strategy {
   }
 
   Gadmm(const Config& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay)),
+        config_(config),
         place_(place),
         size_(place.layout->parameters().length),
         chains_(chains_of(config, parts, place)),
-        final_(std::move(parts.overlay)),
-        stop_(gadmm_stop(parts.stop, place)),
-        final_return_(final_),
+        stop_(apart_by(iterations_apart(place), parts.stop)),
         stopping_({.rule = place.phantom ? "rounds" : config.stop_when,
                    .least = config.least,
                    .tolerance = config.tolerance,
                    .hold = config.hold}) {
-    own(final_.overlay(), kOverlayChild);
     channel_ = std::make_unique<Channel>(
         place,
         ChannelConfig{.stream = "gadmm",
@@ -183,8 +176,7 @@ class Gadmm final : public Strategy {
   void on_start(Turn& turn) override {
     phase_ = Phase::gathering;
     knows_model_ = !turn.place().comes_back();
-    const auto x = turn.params().first(parameter_count(turn.place()));
-    start_.assign(x.begin(), x.end());
+    assign(start_, turn.params().first(parameter_count(turn.place())));
     theta_ = start_;
     if (config_.method == "dual_averaging") theta_.assign(theta_.size(), 0);
   }
@@ -213,8 +205,7 @@ class Gadmm final : public Strategy {
     while (advance(turn)) {
     }
     if (phase_ != Phase::ended) return;
-    Turn below = within(final_return_, turn);
-    final_return_.serve(below);
+    final_return_.serve(within(final_return_, turn));
   }
 
   void on_scored(Round round, const Evaluation& evaluation, Turn& turn) override {
@@ -245,8 +236,7 @@ class Gadmm final : public Strategy {
     std::string text = "iteration " + std::to_string(done_) + ": ";
     text += phase_ == Phase::joining ? "where ranks are:" : "models of ranks";
     text += listed(ranks);
-    const std::string below = channel_->waiting_for();
-    return below.empty() ? text : text + "; " + below;
+    return channel_->waiting_after(text);
   }
 
   void state(Archive& ar) override {
@@ -269,17 +259,7 @@ class Gadmm final : public Strategy {
 
   using Channel = VectorChannel<GadmmHeader>;
   using Kind = GadmmHeader::Kind;
-  enum class Phase : std::uint8_t {
-    unstarted,
-    joining,    // in a new view: waits for where all others are
-    gathering,  // waits for what it needs to solve
-    solving,
-    exchanging,  // a head waits for its neighbours' models
-    deciding,    // waits for a verdict
-    averaging,   // takes part in the mean that the run ends with
-    ended
-  };
-
+  using Phase = GadmmPhase;
   bool is_admm() const { return config_.method == "admm"; }
   Result<bool> admit(Rank from, const GadmmHeader& header, const ContentShape& shape) {
     if (!place_.member(from).is(Role::worker)) return malformed("a model of no worker");
@@ -301,7 +281,7 @@ class Gadmm final : public Strategy {
       if (k < done_ || !is_near(from, k) || (header.kind == Kind::hello && !chains_.is_first(k)))
         return malformed("a vector of iteration " + std::to_string(k) + ", which is not due");
       const std::vector<Rank> near = chains_.position(place_.self, k, view_).neighbours;
-      if (std::find(near.begin(), near.end(), from) == near.end())
+      if (std::ranges::find(near, from) == near.end())
         return malformed("a vector of iteration " + std::to_string(k) + " of no neighbour");
     }
     LH_TRY(inbox_.admit(header.kind, from, k));
@@ -375,10 +355,8 @@ class Gadmm final : public Strategy {
   }
 
   void receive(Turn& turn) {
-    Turn below = within(*channel_, turn);
-    while (channel_->lost()) {
-    }  // of a neighbour that is lost: enter_view() has seen to it
-    while (auto one = channel_->poll(below)) {
+    channel_->drop_lost();  // of a neighbour that is lost: enter_view() has seen to it
+    while (auto one = channel_->poll(within(*channel_, turn))) {
       if (one->header.epoch != view_.epoch) continue;
       if (one->header.end_at > 0) end_at_ = one->header.end_at;
       if (one->header.kind == Kind::figure)
@@ -409,16 +387,10 @@ class Gadmm final : public Strategy {
       case Phase::deciding:
         return decide(turn);
       case Phase::averaging:
-        if (!take_final(turn)) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
-      case Phase::unstarted:
-      case Phase::solving:
-      case Phase::ended:
+        return end_with_mean(/*gives=*/true, turn);
+      default:
         return false;
     }
-    return false;
   }
 
   // The ranks whose vectors this phase waits for.
@@ -531,25 +503,11 @@ class Gadmm final : public Strategy {
   bool has_state(Turn& turn) {
     if (knows_model_ || has_state_) return true;
     if (!state_transfer_.received()) return false;
-    const Status read =
-        gossip::read_received(state_transfer_, [this](Archive& ar) { archive_for_returned(ar); });
-    if (!read) {
-      fail(read.error(), turn);
-      return false;
-    }
+    const Status read = state_transfer_.read([this](Archive& ar) { archive_for_returned(ar); });
+    if (!read) return fail(read.error(), turn), false;
     has_state_ = true;
-    Turn below = within(state_transfer_, turn);
-    state_transfer_.confirm(below);
+    state_transfer_.confirm(within(state_transfer_, turn));
     return true;
-  }
-
-  bool take_final(Turn& turn) {
-    if (!place_.comes_back()) return final_.take(turn);
-    Turn below = within(final_return_, turn);
-    const Result<bool> taken =
-        final_return_.follow(/*gives=*/true, below, within(final_.overlay(), turn));
-    if (!taken) fail(taken.error(), turn);
-    return taken && *taken;
   }
 
   // Where it stands in the chain; whoever is new beside it is sent its model.
@@ -559,15 +517,13 @@ class Gadmm final : public Strategy {
     position_ = chains_.position(place_.self, done_, view_);
     if (!is_admm()) position_.is_head = true;  // all compute at the same time
     const std::vector<Rank>& near = position_.neighbours;
-    std::erase_if(seen_, [&](const auto& one) {
-      return std::find(near.begin(), near.end(), one.first) == near.end();
-    });
+    std::erase_if(
+        seen_, [&](const auto& one) { return std::ranges::find(near, one.first) == near.end(); });
     const bool is_new_chain = chains_.is_first(done_) && done_ != joined_at_;
     if (!is_new_chain) return;
     const std::vector<Rank> before = chains_.position(place_.self, done_ - 1, view_).neighbours;
-    std::vector<Rank> fresh;
-    for (const Rank rank : near)
-      if (std::find(before.begin(), before.end(), rank) == before.end()) fresh.push_back(rank);
+    const std::vector<Rank> fresh =
+        those_of(near, [&](Rank rank) { return std::ranges::find(before, rank) == before.end(); });
     for (const Rank rank : fresh) seen_.erase(rank);
     if (!fresh.empty()) send(fresh, Kind::hello, 0, doubles(theta_), turn);
   }
@@ -582,10 +538,7 @@ class Gadmm final : public Strategy {
       phase_ = Phase::gathering;
       return true;
     }
-    phase_ = Phase::averaging;
-    if (place_.comes_back()) return true;  // FinalReturn begins
-    const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-    if (!begun) fail(begun.error(), turn);
+    begin_mean(turn);
     return true;
   }
 
@@ -655,8 +608,7 @@ class Gadmm final : public Strategy {
       for (const double v : solved_) values->push_back(float(v));
       const Range all{0, size_};
       if (!place_.phantom) {
-        const auto read = channel_->as_received(*values, all, to.front(), {.group = 0});
-        theta_.assign(read.begin(), read.end());
+        assign(theta_, channel_->as_received(*values, all, to.front(), {.group = 0}));
       }
       content = VectorContent::values(std::move(values), all);
     } else if (place_.phantom) {
@@ -728,8 +680,7 @@ class Gadmm final : public Strategy {
   // All workers together are taken to have used what this one has, each.
   void report_round(Turn& turn) {
     const auto live = live_with(Role::worker, place_, view_).size();
-    Turn below = within(stop_, turn);
-    stop_.round_done(done_ - 1, turn.params(), samples_ * live, below);
+    stop_.round_done(done_ - 1, turn.params(), samples_ * live, within(stop_, turn));
   }
 
   void show_model(Turn& turn) {
@@ -751,10 +702,9 @@ class Gadmm final : public Strategy {
   void tell_figure(Round round, double value, Turn& turn) {
     if (!stopping_.is_on() || end_at_ > 0) return;
     if (judge_rank() == place_.self) return stopping_.add(place_.self, round, value);
-    Turn below = within(*channel_, turn);
     channel_->send({judge_rank()},
                    {.kind = Kind::figure, .epoch = view_.epoch, .iteration = round, .value = value},
-                   {}, {.group = 0}, below);
+                   {}, {.group = 0}, within(*channel_, turn));
   }
 
   void judge(Turn& turn) {
@@ -775,7 +725,6 @@ class Gadmm final : public Strategy {
 
   void send(const std::vector<Rank>& to, Kind kind, std::uint64_t steps, VectorContent content,
             Turn& turn) {
-    Turn below = within(*channel_, turn);
     channel_->send(to,
                    {.kind = kind,
                     .epoch = view_.epoch,
@@ -783,27 +732,20 @@ class Gadmm final : public Strategy {
                     .steps = steps,
                     .end_at = end_at_,
                     .knows_model = knows_model_},
-                   std::move(content), {.group = 0}, below);
+                   std::move(content), {.group = 0}, within(*channel_, turn));
   }
 
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    const std::string name = "gadmm, iteration " + std::to_string(done_);
-    turn.fail({error.kind, who(name, place_) + error.what});
-  }
+  std::string place_in_run() const override { return "gadmm, iteration " + std::to_string(done_); }
 
   const Config config_;
   const Place place_;
   const std::uint64_t size_;  // of theta: the layout's parameters
   const gadmm::Chains chains_;
-  gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   StopRule stop_;
   StateTransfer state_transfer_;
-  gossip::FinalReturn final_return_;
   gossip::Newcomers newcomers_;
 
-  Phase phase_ = Phase::unstarted;
   Round done_ = 0;              // also the iteration that runs
   bool has_entered_ = false;    // its first view
   View view_;                   // the one it is in

@@ -28,17 +28,29 @@
 #include "longhaul/sync/gaia/blocked.h"
 #include "longhaul/sync/gaia/config.h"
 #include "longhaul/sync/gaia/cut.h"
-#include "longhaul/sync/gaia/filter.h"
 #include "longhaul/sync/gaia/headers.h"
 #include "longhaul/sync/gaia/routes.h"
 #include "longhaul/sync/gaia/send_rates.h"
 #include "longhaul/sync/gaia/threshold.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/tunable.h"
 
 namespace longhaul::sync {
 
-class Gaia final : public Strategy, public Tunable {
+enum class GaiaPhase : std::uint8_t {
+  unstarted,
+  outside,   // has come back, and waits for a base
+  ready,     // waits until it may read the model
+  deciding,  // has read it; waits for a verdict
+  computing,
+  telling,    // has computed; sends what is significant
+  flushing,   // the run is over: sends all the rest, as one more clock
+  draining,   // waits for the rest of the others
+  averaging,  // takes part in the mean that the run ends with
+  ended
+};
+
+class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
  public:
   static SyncEntry entry() {
     return strategy_entry<Gaia>(
@@ -77,19 +89,18 @@ class Gaia final : public Strategy, public Tunable {
     return Config::check(config, place);
   }
   Gaia(const Config& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay), /*returns=*/false),
+        config_(config),
         place_(place),
         ranges_(parameter_ranges(*place.layout)),
         groups_(groups_of(config, parts, place)),
-        final_(std::move(parts.overlay)),
-        stop_(stop_of(parts.stop, config.staleness)),
+        stop_(apart_by(config.staleness + 2, parts.stop)),
         coder_(place.phantom, parts.make_codec(false), nullptr),
         threshold_(config,
                    [share = parts.rate_share, steps = config.steps](std::uint64_t clock) {
                      return share ? share((clock - 1) * steps) : 1;
                    }),
         base_(ranges_) {
-    own(final_.overlay(), kOverlayChild);
     ChannelConfig updates{.stream = "gaia",
                           .limits = ChannelLimits::models(kUnreadUpdates, *place.layout),
                           .service = kUpdates};
@@ -165,8 +176,7 @@ class Gaia final : public Strategy, public Tunable {
     std::vector<Rank> ranks;
     for (const gaia::Slot slot : base_.at_most(clock - 1)) ranks.push_back(routes_.slots.at(slot));
     const std::string text = "clock " + std::to_string(clock) + " of ranks" + listed(ranks);
-    const std::string below = updates_->waiting_for();
-    return below.empty() ? text : text + "; " + below;
+    return updates_->waiting_after(text);
   }
 
   void state(Archive& ar) override {
@@ -205,13 +215,6 @@ class Gaia final : public Strategy, public Tunable {
   // Of one peer, what is announced and not read: it is read at once but while a cut is made.
   static constexpr std::uint32_t kUnreadUpdates = 2;
 
-  // The reporter alone says when enough samples were used.
-  static StopConfig stop_of(StopConfig config, std::uint32_t staleness) {
-    config.apart = staleness + 2;
-    config.reporter_counts = true;
-    return config;
-  }
-
   static std::vector<Range> parameter_ranges(const Layout& layout) {
     std::vector<Range> ranges;
     for (const LayerRange& layer : layout.layers())
@@ -237,18 +240,7 @@ class Gaia final : public Strategy, public Tunable {
   using CutHeader = gaia::CutHeader;
   using UpdateHeader = gaia::UpdateHeader;
   using Standing = CutHeader::Standing;
-  enum class Phase : std::uint8_t {
-    unstarted,
-    outside,   // has come back, and waits for a base
-    ready,     // waits until it may read the model
-    deciding,  // has read it; waits for a verdict
-    computing,
-    telling,    // has computed; sends what is significant
-    flushing,   // the run is over: sends all the rest, as one more clock
-    draining,   // waits for the rest of the others
-    averaging,  // takes part in the mean that the run ends with
-    ended
-  };
+  using Phase = GaiaPhase;
   struct OfferedBase {
     Rank from = 0;
     Round clock = 0;
@@ -296,17 +288,10 @@ class Gaia final : public Strategy, public Tunable {
       case Phase::draining:
         return is_settled_ && base_.clock() == told_ && end(turn);
       case Phase::averaging:
-        if (!final_.take(turn)) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
-      case Phase::unstarted:
-      case Phase::outside:
-      case Phase::computing:
-      case Phase::ended:
+        return end_with_mean(/*gives=*/true, turn);
+      default:
         return false;
     }
-    return false;
   }
 
   bool is_led_too_far() const { return base_.slowest() + config_.staleness < told_; }
@@ -327,8 +312,7 @@ class Gaia final : public Strategy, public Tunable {
 
   void begin_clock(Turn& turn) {
     phase_ = Phase::computing;
-    const auto w = parameters(turn);
-    start_.assign(w.begin(), w.end());
+    assign(start_, parameters(turn));
     const bool asks = config_.barrier != "off" && config_.staleness > 0;
     turn.compute(LocalStep{.ahead = asks ? config_.steps : 0}, config_.steps);
   }
@@ -386,17 +370,13 @@ class Gaia final : public Strategy, public Tunable {
     // A site that has come back hears from the others which mean comes next.
     if (!final_.overlay().next_round(0, 0)) return false;
     std::ranges::copy(base_.b(), parameters(turn).begin());
-    phase_ = Phase::averaging;
     // Buffers of one that has computed nothing are those of the start.
-    const Status begun = final_.begin(turn, within(final_.overlay(), turn),
-                                      /*gives=*/done_ > joined_at_ || !place_.comes_back());
-    if (!begun) fail(begun.error(), turn);
-    return bool(begun);
+    return begin_mean(turn, /*gives=*/done_ > joined_at_ || !place_.comes_back());
   }
 
   double scale(const Turn& turn) const {
     if (config_.scale) return *config_.scale;
-    return 1 / double(live_with(Role::worker, turn.place(), turn.view()).size());
+    return 1 / double(live_workers(turn).size());
   }
 
   double sent_rate(const Turn& turn) const {
@@ -454,10 +434,7 @@ class Gaia final : public Strategy, public Tunable {
     deliver(turn);
   }
 
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    turn.fail({error.kind, who("gaia, clock " + std::to_string(told_), turn.place()) + error.what});
-  }
+  std::string place_in_run() const override { return "gaia, clock " + std::to_string(told_); }
 
   // --- what is sent and received ---------------------------------------------------------------
   Result<bool> admit(Rank from, const UpdateHeader& header, const ContentShape& shape) const {
@@ -524,7 +501,7 @@ class Gaia final : public Strategy, public Tunable {
   void enter_view(Turn& turn) {
     const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
     epoch_ = turn.view().epoch;
-    live_ = live_with(Role::worker, turn.place(), turn.view());
+    live_ = live_workers(turn);
     lost_clock_ = 0;
     for (const auto& [slot, rank] : routes_.slots)
       if (slot < place_.size() && !turn.view().has(rank) && base_.has(slot))
@@ -551,8 +528,7 @@ class Gaia final : public Strategy, public Tunable {
   }
 
   void receive_cut(Turn& turn) {
-    while (cuts_->lost()) {
-    }
+    cuts_->drop_lost();
     while (auto one = cuts_->poll(within(*cuts_, turn))) {
       const CutHeader& header = one->header;
       if (header.epoch != epoch_ || is_settled_) continue;
@@ -575,9 +551,7 @@ class Gaia final : public Strategy, public Tunable {
     if (phase_ == Phase::averaging || (phase_ == Phase::draining && base_.clock() == told_))
       own.standing = Standing::flushed;
     if (phase_ == Phase::ended) own.standing = Standing::ended;
-    if (phase_ == Phase::outside || turn.view().returned.empty() ||
-        senior_worker(turn.place(), turn.view()) != turn.self())
-      return own;
+    if (phase_ == Phase::outside || turn.view().returned.empty() || !is_senior(turn)) return own;
     Archive ar;
     stop_.hand_over(ar);
     const Buffer bytes = ar.take();
@@ -617,23 +591,21 @@ class Gaia final : public Strategy, public Tunable {
   }
 
   void send_base(Turn& turn) {
-    std::vector<Rank> to;
-    for (const Rank rank : live_)
-      if (cut_.needs_base(rank, !groups_)) to.push_back(rank);
+    const std::vector<Rank> to =
+        those_of(live_, [&](Rank rank) { return cut_.needs_base(rank, !groups_); });
     if (to.empty()) return;
     const bool has_ended = phase_ == Phase::ended;
     const Range range = has_ended ? Range{0, place_.layout->size()} : place_.layout->parameters();
     std::vector<float> values = base_.b();
     if (has_ended && !place_.phantom) values.assign(turn.params().begin(), turn.params().end());
-    cuts_->send(
-        to,
-        {.kind = CutHeader::Kind::base,
-         .epoch = epoch_,
-         .clock = cut_.clock(),
-         .samples = base_.samples(),
-         .standing = cut_.standing()},
-        VectorContent::values(std::make_shared<const std::vector<float>>(std::move(values)), range),
-        {.coding = Coding::exact}, within(*cuts_, turn));
+    cuts_->send(to,
+                {.kind = CutHeader::Kind::base,
+                 .epoch = epoch_,
+                 .clock = cut_.clock(),
+                 .samples = base_.samples(),
+                 .standing = cut_.standing()},
+                VectorContent::values(snapshot_of(std::move(values)), range),
+                {.coding = Coding::exact}, within(*cuts_, turn));
   }
 
   // At one that has come back: it begins where the base is, with nothing of its own.
@@ -668,8 +640,7 @@ class Gaia final : public Strategy, public Tunable {
 
   void receive_updates(Turn& turn) {
     while (const auto sent = updates_->sent()) rates_.sent(sent->to, sent->bytes, turn.now());
-    while (updates_->lost()) {
-    }  // of a view that is over, or of a lost peer
+    updates_->drop_lost();  // of a view that is over, or of a lost peer
     while (auto one = updates_->poll(within(*updates_, turn))) {
       if (one->header.epoch != epoch_ || phase_ == Phase::ended) continue;
       const Status taken = take(one->from, one->header, one->content);
@@ -798,8 +769,7 @@ class Gaia final : public Strategy, public Tunable {
   }
 
   void receive_barriers(Turn& turn) {
-    while (barriers_->lost()) {
-    }
+    barriers_->drop_lost();
     while (auto one = barriers_->poll(within(*barriers_, turn))) {
       if (one->header.epoch != epoch_ || phase_ == Phase::ended) continue;
       if (const Status taken = take_barrier(one->header, one->content); !taken)
@@ -837,7 +807,6 @@ class Gaia final : public Strategy, public Tunable {
   const Place place_;
   const std::vector<Range> ranges_;  // of the parameters, one a layer
   const std::optional<gaia::Groups> groups_;
-  gossip::FinalMean final_;
   std::unique_ptr<UpdateChannel> updates_;
   std::unique_ptr<CutChannel> cuts_;
   std::unique_ptr<BarrierChannel> barriers_;
@@ -845,7 +814,6 @@ class Gaia final : public Strategy, public Tunable {
   Coder coder_;
   gaia::Threshold threshold_;
 
-  Phase phase_ = Phase::unstarted;
   Round done_ = 0;            // clocks computed
   Round joined_at_ = 0;       // of one that has come back: `done_` of its base
   Round told_ = 0;            // clocks sent: those, and the flush at the end

@@ -22,13 +22,11 @@
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/lag/descent.h"
-#include "longhaul/sync/lag/smoothness.h"
 
 namespace longhaul::sync {
 
 struct LagHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");          // not a message by itself: it is in one
   static constexpr double kMost = 1e300;  // a larger number is one of a run that has diverged
   enum class Kind : std::uint8_t {
     resume,  // a reign begins: the newest model that the worker knows, and its round
@@ -50,19 +48,9 @@ struct LagHeader {
   std::uint64_t samples = 0;
 
   bool is_for_server() const { return kind <= Kind::skip; }
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 4);
-    LONGHAUL_FIELD(reign);
-    LONGHAUL_FIELD(round, .max = 0x1p50);
-    LONGHAUL_FIELD(must_upload);
-    LONGHAUL_FIELD(has_ended);
-    LONGHAUL_FIELD(knows_model);
-    LONGHAUL_FIELD(rhs, .min = 0, .max = kMost);
-    LONGHAUL_FIELD(smoothness, .min = 0, .max = kMost);
-    LONGHAUL_FIELD(objective, .min = -kMost, .max = kMost);
-    LONGHAUL_FIELD(samples, .max = 0x1p50);
-  }
+  LONGHAUL_FIELDS((kind, .max = 4), reign, (round, .max = 0x1p50), must_upload, has_ended,
+                  knows_model, (rhs, .min = 0, .max = kMost), (smoothness, .min = 0, .max = kMost),
+                  (objective, .min = -kMost, .max = kMost), (samples, .max = 0x1p50))
 };
 
 class Lag final : public Strategy {
@@ -99,32 +87,25 @@ class Lag final : public Strategy {
     std::optional<double> least = {};
     double tolerance = 1e-4;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(rule,
-                     .doc =
-                         "who uploads: worker: whose gradient has moved (LAG-WK); server: whom the "
-                         "server asks (LAG-PS); always: all (gradient descent); cyclic, random: "
-                         "one a round (incremental aggregated gradient)",
-                     .choices = {"worker", "server", "always", "cyclic", "random"});
-      LONGHAUL_FIELD(xi, .doc = "of the trigger; -1: 0.1 for worker, 1 for server", .min = -1,
-                     .max = 1e6);
-      LONGHAUL_FIELD(memory, .doc = "rounds whose steps the trigger looks at (D)", .min = 1,
-                     .max = 1000);
-      LONGHAUL_FIELD(smoothness,
-                     .doc =
-                         "L of the sum of all losses, of which the step is 1/L; 0: the sum of "
-                         "those of the workers, which they measure",
-                     .min = 0, .max = 1e300);
-      LONGHAUL_FIELD(mu, .doc = "mu/2 |model|^2 is added to each worker's loss", .min = 0,
-                     .max = 1e12);
-      LONGHAUL_FIELD(least,
-                     .doc =
-                         "the least loss, summed over all samples; the run also ends when the loss "
-                         "of a round in which all compute is within `tolerance` of it; with it all "
-                         "compute in the rounds that are reported",
-                     .min = -1e300, .max = 1e300);
-      LONGHAUL_FIELD(tolerance, .doc = "of `least`", .max = 1e300, .positive = true);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(rule,
+                   "who uploads: worker: whose gradient has moved (LAG-WK); server: whom the "
+                   "server asks (LAG-PS); always: all (gradient descent); cyclic, random: one a "
+                   "round (incremental aggregated gradient)",
+                   .choices = {"worker", "server", "always", "cyclic", "random"});
+      LONGHAUL_KEY(xi, "of the trigger; -1: 0.1 for worker, 1 for server", .min = -1, .max = 1e6);
+      LONGHAUL_KEY(memory, "rounds whose steps the trigger looks at (D)", .min = 1, .max = 1000);
+      LONGHAUL_KEY(smoothness,
+                   "L of the sum of all losses, of which the step is 1/L; 0: the sum of those of "
+                   "the workers, which they measure",
+                   .min = 0, .max = 1e300);
+      LONGHAUL_KEY(mu, "mu/2 |model|^2 is added to each worker's loss", .min = 0, .max = 1e12);
+      LONGHAUL_KEY(least,
+                   "the least loss, summed over all samples; the run also ends when the loss of a "
+                   "round in which all compute is within `tolerance` of it; with it all compute in "
+                   "the rounds that are reported",
+                   .min = -1e300, .max = 1e300);
+      LONGHAUL_KEY(tolerance, "of `least`", .max = 1e300, .positive = true);
     }
   };
   Lag(const Config& config, SyncParts parts, const Place& place)
@@ -147,8 +128,7 @@ class Lag final : public Strategy {
   void on_start(Turn& turn) override {
     has_started_ = true;
     if (!is_worker()) return;
-    const auto x = turn.params().first(parameter_count(place_));
-    theta_.assign(x.begin(), x.end());
+    assign(theta_, turn.params().first(parameter_count(place_)));
     knows_model_ = !place_.comes_back();
   }
 
@@ -309,8 +289,7 @@ class Lag final : public Strategy {
   bool is_server() const { return server_ == place_.self; }
   bool receive(Turn& turn) {
     bool any = false;
-    while (channel_->lost()) {
-    }  // of a lost peer: enter_view() has seen to it
+    channel_->drop_lost();  // of a lost peer: enter_view() has seen to it
     while (auto one = channel_->poll(within(*channel_, turn))) {
       if (one->header.reign != reign_ || has_failed_) continue;
       any = true;
@@ -405,7 +384,7 @@ class Lag final : public Strategy {
 
   // --- the server ----------------------------------------------------------------------------
   Status admit_answer(Rank from, const LagHeader& header) {
-    const bool is_due = std::find(awaited_.begin(), awaited_.end(), from) != awaited_.end() &&
+    const bool is_due = std::ranges::find(awaited_, from) != awaited_.end() &&
                         (header.kind == Kind::resume) == (phase_ == Phase::resuming) &&
                         (header.kind == Kind::resume || header.round == round_);
     if (!is_due || !admitted_.insert(from).second)

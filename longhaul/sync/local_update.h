@@ -10,10 +10,7 @@ namespace longhaul::sync {
 class LocalUpdate {
  public:
   // X <- x
-  void anchor(Turn& turn) {
-    const auto x = parameters(turn);
-    anchor_.assign(x.begin(), x.end());
-  }
+  void anchor(Turn& turn) { assign(anchor_, parameters(turn)); }
 
   // u_k = x_k - X, of the parameters; empty for phantoms.
   std::vector<float> update(Turn& turn) const { return difference_of(parameters(turn), anchor_); }

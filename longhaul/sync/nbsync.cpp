@@ -50,46 +50,36 @@ class NBSync final : public Synchronous {
     std::string late = "fold";
     std::uint32_t min_clients = 1;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(first, .doc = "local steps before the first exchange", .min = 1);
-      LONGHAUL_FIELD(max_steps, .doc = "most local steps in a window (h_max); 0: as many as fit");
-      LONGHAUL_FIELD(
-          weights,
-          .doc =
-              "updates count alike, or by the samples of their sites; steps, fednova: the "
-              "same two, each divided by its steps, the mean times the mean number of "
-              "steps",
-          .choices = {"equal", "samples", "steps", "fednova"});
-      LONGHAUL_FIELD(effective_steps,
-                     .doc =
-                         "with weights steps or fednova: the mean is times so many steps at most "
-                         "(tau_eff); 0: the mean number of steps",
-                     .max = 1e6);
-      LONGHAUL_FIELD(global_rate,
-                     .doc =
-                         "of the mean update, how much is added to the global model (eta_g); 0.25 "
-                         "to 0.5 where windows cover most of the way to a site's own minimum",
-                     .max = 10, .positive = true);
-      LONGHAUL_FIELD(
-          keep,
-          .doc =
-              "share of its own progress in the window that a worker keeps on top of the "
-              "new global model (beta)",
-          .min = 0, .max = 1);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(first, "local steps before the first exchange", .min = 1);
+      LONGHAUL_KEY(max_steps, "most local steps in a window (h_max); 0: as many as fit");
+      LONGHAUL_KEY(weights,
+                   "updates count alike, or by the samples of their sites; steps, fednova: the "
+                   "same two, each divided by its steps, the mean times the mean number of steps",
+                   .choices = {"equal", "samples", "steps", "fednova"});
+      LONGHAUL_KEY(effective_steps,
+                   "with weights steps or fednova: the mean is times so many steps at most "
+                   "(tau_eff); 0: the mean number of steps",
+                   .max = 1e6);
+      LONGHAUL_KEY(global_rate,
+                   "of the mean update, how much is added to the global model (eta_g); 0.25 to 0.5 "
+                   "where windows cover most of the way to a site's own minimum",
+                   .max = 10, .positive = true);
+      LONGHAUL_KEY(keep,
+                   "share of its own progress in the window that a worker keeps on top of the new "
+                   "global model (beta)",
+                   .min = 0, .max = 1);
       visit_min_sites(visit, self.min_sites);
-      LONGHAUL_FIELD(orphan_s,
-                     .doc =
-                         "without a global model for so long, and five times the last window, a "
-                         "worker pauses",
-                     .max = 1e9, .unit = "s", .positive = true);
-      LONGHAUL_FIELD(reset_optimizer, .doc = "start every window with a fresh local optimiser");
-      LONGHAUL_FIELD(window_deadline,
-                     .doc =
-                         "a worker whose step goes on for so many times the median of its windows "
-                         "after the global model has come is late, and the next window goes on "
-                         "without it; 0: the window waits",
-                     .min = 0, .max = 1e6);
+      LONGHAUL_KEY(
+          orphan_s,
+          "without a global model for so long, and five times the last window, a worker pauses",
+          .max = 1e9, .unit = "s", .positive = true);
+      LONGHAUL_KEY(reset_optimizer, "start every window with a fresh local optimiser");
+      LONGHAUL_KEY(window_deadline,
+                   "a worker whose step goes on for so many times the median of its windows after "
+                   "the global model has come is late, and the next window goes on without it; 0: "
+                   "the window waits",
+                   .min = 0, .max = 1e6);
       visit_late(visit, self.late, self.min_clients);
     }
   };
@@ -152,10 +142,8 @@ class NBSync final : public Synchronous {
 
   // x = mark = W_0
   void begin_run(Turn& turn) override {
-    const auto x = turn.params();
-    w_.assign(x.begin(), x.end());
-    const auto p = parameters(turn);
-    mark_.assign(p.begin(), p.end());
+    assign(w_, turn.params());
+    assign(mark_, parameters(turn));
     since_ = turn.now();
   }
 
@@ -211,7 +199,7 @@ class NBSync final : public Synchronous {
     if (computing_) return false;
     if (late_) turn.record("late_dropped", round(), double(late_->computed.steps));
     late_.reset();
-    std::copy(w_.begin(), w_.end(), turn.params().begin());
+    std::ranges::copy(w_, turn.params().begin());
     return true;
   }
 
@@ -310,7 +298,7 @@ class NBSync final : public Synchronous {
   void install(double keep, Turn& turn) {
     const auto x = turn.params();
     const auto beta = float(keep);
-    std::copy(w_.begin(), w_.end(), x.begin());
+    std::ranges::copy(w_, x.begin());
     if (beta > 0)
       for (std::size_t i = 0; i < mark_.size(); ++i) x[i] += beta * progress_.update[i];
     std::copy_n(x.begin(), mark_.size(), mark_.begin());

@@ -61,20 +61,17 @@ class P3 final : public Strategy {
     double forward_share = 1.0 / 3;
     std::vector<double> shares;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(order,
-                     .doc =
-                         "which part goes first of those that wait for a link; shallow_first: "
-                         "the one nearest to the input; fifo: the one that was done first",
-                     .choices = {"shallow_first", "fifo"});
-      LONGHAUL_FIELD(forward_share,
-                     .doc = "simulate only: share of a step's time that the forward pass takes",
-                     .min = 0, .max = 1);
-      LONGHAUL_FIELD(shares,
-                     .doc =
-                         "simulate only: what the time of each part, from the input on, is of a "
-                         "pass; empty: by parameters");
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(order,
+                   "which part goes first of those that wait for a link; shallow_first: the one "
+                   "nearest to the input; fifo: the one that was done first",
+                   .choices = {"shallow_first", "fifo"});
+      LONGHAUL_KEY(forward_share,
+                   "simulate only: share of a step's time that the forward pass takes", .min = 0,
+                   .max = 1);
+      LONGHAUL_KEY(shares,
+                   "simulate only: what the time of each part, from the input on, is of a pass; "
+                   "empty: by parameters");
     }
   };
   P3(const Config& config, SyncParts with, const Place& place)
@@ -217,16 +214,9 @@ class P3 final : public Strategy {
         return end_stand_in(turn);
       case Phase::awaiting_state:
         return begin_from_state(turn);
-      case Phase::unstarted:
-      case Phase::applying:
-      case Phase::forward:
-      case Phase::backward:
-      case Phase::ended:
-      case Phase::failed:
-      case Phase::setting_optimizer:
+      default:
         return false;
     }
-    return false;
   }
 
   // The model of the round before is whole: whoever needs it is sent it before the next pass goes
@@ -236,8 +226,7 @@ class P3 final : public Strategy {
     const StopRule::Step step = stop_.after(done_ - 1);
     if (step == StopRule::Step::wait) return false;
     const bool is_last = step == StopRule::Step::stop;
-    const bool sends =
-        !needs_state_.empty() && senior_worker(turn.place(), turn.view()) == turn.self();
+    const bool sends = !needs_state_.empty() && is_senior(turn);
     if (sends && !is_last && !optimizer_.ready(turn)) return false;
     send_state(is_last, turn);
     optimizer_.forget();
@@ -316,15 +305,7 @@ class P3 final : public Strategy {
         phase_ = Phase::awaiting;
         asked_ = turn.now();
         return;
-      case Phase::unstarted:
-      case Phase::awaiting:
-      case Phase::deciding:
-      case Phase::ended:
-      case Phase::failed:
-      case Phase::finding_round:
-      case Phase::standing_in:
-      case Phase::awaiting_state:
-      case Phase::setting_optimizer:
+      default:
         return;
     }
   }
@@ -416,12 +397,10 @@ class P3 final : public Strategy {
     if (last)
       for (const auto& [rank, epoch] : returned_) needs_state_.insert(rank);
     const std::set<Rank> to = std::exchange(needs_state_, {});
-    if (to.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return;
-    Archive ar;
-    archive_for_returned(ar, turn);
-    const Bytes bytes = longhaul::share(ar.take());
-    for (const Rank rank : to)
-      state_transfer_.send(rank, {done_, last, bytes}, within(state_transfer_, turn));
+    if (to.empty() || !is_senior(turn)) return;
+    state_transfer_.send(
+        to, done_, last, [&](Archive& ar) { archive_for_returned(ar, turn); },
+        within(state_transfer_, turn));
   }
 
   void archive_for_returned(Archive& ar, Turn& turn) {
@@ -476,17 +455,13 @@ class P3 final : public Strategy {
     const StateTransfer::TransferredState* received = state_transfer_.received();
     if (!received || (received->round != done_ && !received->last)) return false;
     const bool is_last = received->last;
-    const Round round = received->round;
-    Archive ar(*received->bytes);
-    archive_for_returned(ar, turn);
-    Status read = ar.finish();
-    if (read && done_ != round) read = malformed("it is not of the beginning of a round");
-    state_transfer_.drop_received();
-    if (!read) {
-      fail(malformed("the state that was received is none of this job: " + read.error().what),
-           turn);
-      return false;
-    }
+    const Status read =
+        state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, turn); },
+                             [&](const auto& state) -> Status {
+                               if (done_ == state.round) return Ok{};
+                               return malformed("it is not of the beginning of a round");
+                             });
+    if (!read) return fail(read.error(), turn), false;
     state_transfer_.confirm(within(state_transfer_, turn));
     if (is_last) {
       phase_ = Phase::ended;

@@ -31,11 +31,9 @@ class PowerSgd final : public GradientRounds {
   struct Config {
     std::uint32_t rank = 2;
     bool warm_start = true;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(rank, .doc = "of the products that stand for matrices (r)", .min = 1,
-                     .max = 1024);
-      LONGHAUL_FIELD(warm_start, .doc = "begin with the last step's Q, not with a new one");
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(rank, "of the products that stand for matrices (r)", .min = 1, .max = 1024);
+      LONGHAUL_KEY(warm_start, "begin with the last step's Q, not with a new one");
     }
   };
 
@@ -94,7 +92,7 @@ class PowerSgd final : public GradientRounds {
 
   // The error of the sender's factors is not this worker's.
   void on_returned(Turn& turn) override {
-    std::fill(error_.begin(), error_.end(), 0.f);
+    std::ranges::fill(error_, 0.f);
     GradientRounds::on_returned(turn);
   }
 
@@ -106,7 +104,7 @@ class PowerSgd final : public GradientRounds {
 
   // Q ~ N(0, 1), the same on all; of a warm start only where a column has come to nothing.
   void draw(Turn& turn) {
-    if (!config_.warm_start) std::fill(q_.begin(), q_.end(), 0.f);
+    if (!config_.warm_start) std::ranges::fill(q_, 0.f);
     Random random = turn.random(Purpose::codec, round(), 0);
     factors_.fill_empty(q_, [&] { return random.normal(); });
   }

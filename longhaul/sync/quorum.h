@@ -11,14 +11,12 @@
 
 namespace longhaul::sync {
 
-template <class Visit, class Value>
-void visit_min_sites(Visit&& visit, Value& min_sites) {
+void visit_min_sites(auto&& visit, auto& min_sites) {
   visit(Field{.name = "min_sites", .doc = "sites that must be left, else the run ends", .min = 1},
         min_sites);
 }
 
-template <class Visit, class Late, class Count>
-void visit_late(Visit&& visit, Late& late, Count& min_clients) {
+void visit_late(auto&& visit, auto& late, auto& min_clients) {
   visit(
       Field{.name = "late",
             .doc = "an update that misses the deadline of its round: fold: it is given in a later "

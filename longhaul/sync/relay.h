@@ -23,7 +23,7 @@ class Relay final : public Strategy {
 
   void on_start(Turn& turn) override { turn.finish(); }
   void on_view(const View&, Turn& turn) override {
-    if (live_with(Role::worker, turn.place(), turn.view()).empty())
+    if (live_workers(turn).empty())
       turn.fail(
           state_lost("all workers are lost: nobody is left to train; restart them and resume"));
   }

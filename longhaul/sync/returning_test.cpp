@@ -2,7 +2,7 @@
 // outcomes come when the test says so. Whole jobs: tests/return_test.cpp.
 #include <gtest/gtest.h>
 
-#include "longhaul/outer/momentum.h"
+#include "longhaul/outer/optimisers.h"
 #include "longhaul/sync/testing/hand_made.h"
 
 namespace longhaul::sync {

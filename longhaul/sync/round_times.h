@@ -25,7 +25,7 @@ class RoundTimes {
   std::optional<Time> medians(double times) const {
     if (took_.size() < kEnough) return std::nullopt;
     std::vector<Time> sorted(took_.begin(), took_.end());
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     return from_seconds(times * std::max(seconds(sorted[sorted.size() / 2]), 1e-3));
   }
   void state(Archive& ar) { ar(took_); }

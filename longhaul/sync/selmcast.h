@@ -19,7 +19,7 @@
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/relay.h"
 #include "longhaul/sync/selmcast/config.h"
 #include "longhaul/sync/selmcast/debts.h"
@@ -29,7 +29,19 @@
 
 namespace longhaul::sync {
 
-class Selmcast final : public Strategy {
+enum class SelmcastPhase : std::uint8_t {
+  not_started,
+  ready,
+  computing,
+  planning,    // waits for the plan
+  exchanging,  // sends its model, and waits for those that the plan says
+  deciding,    // waits for a verdict
+  averaging,   // takes part in the mean that the run ends with
+  ended,
+  outside  // has come back: waits for a model
+};
+
+class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
  public:
   static SyncEntry entry() {
     return strategy_entry<Selmcast>(
@@ -64,15 +76,13 @@ class Selmcast final : public Strategy {
 
   using Config = selmcast::Config;
   Selmcast(const Config& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay)),
+        config_(config),
         size_(place.layout->size()),
         place_(place),
-        final_(std::move(parts.overlay)),
-        final_return_(final_),
         plan_config_(selmcast::plan_config(config, parts, place)),
         planning_(plan_config_),
-        stop_(selmcast_stop(parts.stop)) {
-    own(final_.overlay(), kOverlayChild);
+        stop_(apart_by(kApart, parts.stop)) {
     channel_ = std::make_unique<Channel>(
         place,
         ChannelConfig{.stream = "selmcast",
@@ -112,7 +122,7 @@ class Selmcast final : public Strategy {
     phase_ = Phase::planning;
     asked_ = turn.now();
     if (sends_updates()) {
-      std::vector<Rank> others = live_with(Role::worker, turn.place(), turn.view());
+      std::vector<Rank> others = live_workers(turn);
       std::erase(others, turn.self());
       debts_.add(turn.params(), others);
     }
@@ -141,8 +151,7 @@ class Selmcast final : public Strategy {
     std::string text = "round " + std::to_string(done_);
     if (const auto ranks = missing(); !ranks.empty()) text += ": models of ranks" + listed(ranks);
     if (!sending_.empty()) text += ": room to send to ranks" + listed(sending_);
-    const std::string below = channel_->waiting_for();
-    return below.empty() ? text : text + "; " + below;
+    return channel_->waiting_after(text);
   }
 
   void state(Archive& ar) override {
@@ -158,11 +167,7 @@ class Selmcast final : public Strategy {
   // One of this round and, from a worker that ended its round a moment ago, one of the next.
   static constexpr std::uint32_t kModelsOfASender = 2;
   // A worker waits for the verdict on a round before it begins the next; others may still be in it.
-  static StopConfig selmcast_stop(StopConfig config) {
-    config.apart = 2;
-    config.reporter_counts = true;
-    return config;
-  }
+  static constexpr Round kApart = 2;
 
   static bool is_ssp(const Settings& settings) { return settings.text("mode") == "ssp"; }
 
@@ -192,18 +197,7 @@ class Selmcast final : public Strategy {
   }
 
   using Channel = VectorChannel<selmcast::Header>;
-  enum class Phase : std::uint8_t {
-    not_started,
-    ready,
-    computing,
-    planning,    // waits for the plan
-    exchanging,  // sends its model, and waits for those that the plan says
-    deciding,    // waits for a verdict
-    averaging,   // takes part in the mean that the run ends with
-    ended,
-    outside  // has come back: waits for a model
-  };
-
+  using Phase = SelmcastPhase;
   // A plan is made when all are ready for its round: nothing can come of a later one.
   Result<bool> admit(Rank from, const selmcast::Header& header, const ContentShape& shape) {
     if (shape.kind != ContentKind::values || shape.range.offset != 0 ||
@@ -220,8 +214,7 @@ class Selmcast final : public Strategy {
   }
 
   void receive(Turn& turn) {
-    while (channel_->lost()) {
-    }  // of a lost peer: on_view() has seen to it
+    channel_->drop_lost();  // of a lost peer: on_view() has seen to it
     while (const auto sent = channel_->sent()) {
       sending_.erase(sent->to);
       meter_.sent(sent->to, sent->bytes, sent->took);
@@ -272,29 +265,17 @@ class Selmcast final : public Strategy {
           phase_ = Phase::ready;
           return true;
         }
-        phase_ = Phase::averaging;
         if (sends_updates()) settle(turn);
-        if (turn.place().comes_back()) return true;
-        const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-        if (!begun) fail(begun.error(), turn);
+        begin_mean(turn);
         return true;
       }
-      case Phase::averaging: {
-        const auto taken = take_final(turn);
-        if (!taken) fail(taken.error(), turn);
-        if (!taken || !*taken) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
-      }
+      case Phase::averaging:
+        return end_with_mean(/*gives=*/done_ > joined_at_, turn);
       case Phase::outside:
         return enter(turn);
-      case Phase::not_started:
-      case Phase::computing:
-      case Phase::ended:
+      default:
         return false;
     }
-    return false;
   }
 
   // Its model to the receivers of the plan.
@@ -313,9 +294,7 @@ class Selmcast final : public Strategy {
                   [&](Rank rank) { return is_lost(rank) && !received_.contains(rank); });
     planned_ = turn.now();
     turn.record("receivers", done_, double(plan_.receivers.size()));
-    turn.record("scale", done_,
-                double(plan_.receivers.size()) /
-                    double(live_with(Role::worker, turn.place(), turn.view()).size()));
+    turn.record("scale", done_, double(plan_.receivers.size()) / double(live_workers(turn).size()));
     if (plan_.receivers.empty()) return;
     sending_.insert(plan_.receivers.begin(), plan_.receivers.end());
     planning_.served(plan_.receivers);
@@ -339,19 +318,17 @@ class Selmcast final : public Strategy {
         if (debts_.owes(rank)) debts_.pay(rank, read);
       }
       channel_->send({rank}, {done_},
-                     VectorContent::values(
-                         std::make_shared<const std::vector<float>>(std::move(debt)), {0, size_}),
-                     options, within(*channel_, turn));
+                     VectorContent::values(snapshot_of(std::move(debt)), {0, size_}), options,
+                     within(*channel_, turn));
     }
   }
 
   bool sends_updates() const { return config_.payload == "update"; }
   // The senders of the plan whose models have not come.
   std::vector<Rank> missing() const {
-    std::vector<Rank> ranks;
-    for (const Rank rank : plan_.expected)
-      if (!received_.contains(rank) && !planning_.is_left_out(rank)) ranks.push_back(rank);
-    return ranks;
+    return those_of(plan_.expected, [&](Rank rank) {
+      return !received_.contains(rank) && !planning_.is_left_out(rank);
+    });
   }
 
   // x_i <- (x_i + sum of what it has received) / (1 + their number), buffers too
@@ -400,13 +377,9 @@ class Selmcast final : public Strategy {
     }
     const bool is_over = phase_ == Phase::averaging || phase_ == Phase::ended;
     const std::set<Rank> ranks = is_over ? planning_.take_outside() : planning_.take_entering();
-    if (ranks.empty()) return;
-    Archive ar;
-    archive_for_returned(ar, turn);
-    const Bytes bytes = share(ar.take());
-    const Round first = is_over ? done_ : done_ + 1;
-    for (const Rank rank : ranks)
-      state_transfer_.send(rank, {first, is_over, bytes}, within(state_transfer_, turn));
+    state_transfer_.send(
+        ranks, is_over ? done_ : done_ + 1, is_over,
+        [&](Archive& ar) { archive_for_returned(ar, turn); }, within(state_transfer_, turn));
   }
 
   void archive_for_returned(Archive& ar, Turn& turn) {
@@ -421,44 +394,24 @@ class Selmcast final : public Strategy {
     if (!received) return false;
     done_ = joined_at_ = received->round;
     const bool is_over = received->last;
-    Archive ar(*received->bytes);
-    archive_for_returned(ar, turn);
-    const Status read = ar.finish();
-    state_transfer_.drop_received();
-    if (!read) {
-      fail(malformed("the state that was received is none of this job: " + read.error().what),
-           turn);
-      return false;
-    }
+    const Status read = state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, turn); });
+    if (!read) return fail(read.error(), turn), false;
     planning_.begin(done_, within(planning_, turn));
     phase_ = is_over ? Phase::averaging : Phase::deciding;
     return true;
   }
 
-  Result<bool> take_final(Turn& turn) {
-    if (!turn.place().comes_back()) return final_.take(turn);
-    return final_return_.follow(/*gives=*/done_ > joined_at_, within(final_return_, turn),
-                                within(final_.overlay(), turn));
-  }
-
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    turn.fail(
-        {error.kind, who("selmcast, round " + std::to_string(done_), turn.place()) + error.what});
-  }
+  std::string place_in_run() const override { return "selmcast, round " + std::to_string(done_); }
 
   const Config config_;
   const std::uint64_t size_;  // of the layout
   const Place place_;
-  gossip::FinalMean final_;
-  gossip::FinalReturn final_return_;
   std::unique_ptr<Channel> channel_;
   const selmcast::PlanConfig plan_config_;
   selmcast::Planning planning_;
   StopRule stop_;
   StateTransfer state_transfer_;
 
-  Phase phase_ = Phase::not_started;
   Round done_ = 0;                     // also the round that runs
   Round joined_at_ = 0;                // its first
   std::uint64_t samples_ = 0;          // that this worker has used

@@ -28,13 +28,6 @@ std::uint32_t lead_of(const sfb::Config& config, const Place& place) {
   return longest + 1;
 }
 
-StopConfig sfb_stop(StopConfig config, std::uint32_t staleness, std::uint32_t lead) {
-  if (staleness == 0 && lead == 0) return config;
-  config.apart = staleness + lead + 2;
-  config.reporter_counts = true;
-  return config;
-}
-
 // With site spread a site is one party: its uplink carries the factors of all its workers.
 sfb::Parts parts_for(const sfb::Config& config, const SyncParts& with, const Place& place) {
   const RankList workers = place.members.with(Role::worker);
@@ -172,7 +165,8 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
       stages_(stages_for(config, parts_, place)),
       final_(std::move(with.overlay)),
       outer_(std::move(with.outer)),
-      stop_(sfb_stop(with.stop, config.staleness, lead_)),
+      stop_(config.staleness + lead_ > 0 ? apart_by(config.staleness + lead_ + 2, with.stop)
+                                         : with.stop),
       final_return_(final_),
       store_(std::max(1u, kinds_of_parts())) {
   own(final_.overlay(), kOverlayChild);
@@ -267,8 +261,7 @@ bool Sfb::advance(Turn& turn) {
       if (is_eager()) apply_arrived(turn);
       if (!is_settled_ || (is_eager() && !is_complete(clock_))) return false;
       phase_ = Phase::averaging;
-      if (place_.comes_back()) return true;
-      const Status begun = final_.begin(turn, within(final_.overlay(), turn));
+      const Status begun = final_return_.begin(turn, within(final_.overlay(), turn));
       if (!begun) fail(begun.error(), turn);
       return true;
     }
@@ -278,15 +271,9 @@ bool Sfb::advance(Turn& turn) {
       return come_in(turn);
     case Phase::entering:
       return enter_run(turn);
-    case Phase::unstarted:
-    case Phase::computing:
-    case Phase::applying:
-    case Phase::ended:
-    case Phase::failed:
-    case Phase::restoring:
+    default:
       return false;
   }
-  return false;
 }
 
 void Sfb::on_step(const StepResult& result, Turn&) {
@@ -348,7 +335,8 @@ void Sfb::close_clock(Turn& turn) {
 }
 
 bool Sfb::end_run(Turn& turn) {
-  const Result<bool> taken = take_final(turn);
+  const auto taken = final_return_.take(/*gives=*/true, within(final_return_, turn),
+                                        within(final_.overlay(), turn));
   if (!taken) fail(taken.error(), turn);
   if (!taken || !*taken) return false;
   phase_ = Phase::ended;
@@ -428,8 +416,7 @@ std::string Sfb::waiting_for() const {
         late.push_back(rank);
   if (late.empty()) return waits ? final_.waiting_for() : "";
   const std::string text = "clock " + std::to_string(clocks) + " of ranks" + listed(late);
-  const std::string below = factors_->waiting_for();
-  return below.empty() ? text : text + "; " + below;
+  return factors_->waiting_after(text);
 }
 
 void Sfb::state(Archive& ar) {
@@ -611,8 +598,7 @@ void Sfb::apply_sum(Turn& turn) {
     if (!mean.counted.empty()) sfb::Parts::scatter_ranges(stages_[stage].rest, mean.values, g);
     if (samples == 0) samples = std::uint64_t(mean.weight);
   }
-  if (extras_ && !g.empty())
-    std::copy(extras_->values.begin(), extras_->values.end(), buffers(turn).begin());
+  if (extras_ && !g.empty()) std::ranges::copy(extras_->values, buffers(turn).begin());
   // As many of each as of those that are known here.
   if (is_partial() && has_factors()) samples = samples * workers_of(clock_).size() / from.size();
   samples_ += samples;

@@ -181,7 +181,6 @@ class Sfb final : public Strategy {
   bool take_state(bool is_at_entry, Turn&);
   void begin_from(const Handed&, Turn&);
   bool enter_run(Turn&);
-  Result<bool> take_final(Turn&);
 
   const Config config_;
   const Place place_;

@@ -45,7 +45,7 @@ Round Sfb::furthest() const {
 // Of the lost nothing counts but what survivors send again, nor of the life before of one that has
 // come back. Once only.
 bool Sfb::counts(const FactorsHeader& header) const {
-  const bool lives = std::binary_search(live_.begin(), live_.end(), header.origin);
+  const bool lives = std::ranges::binary_search(live_, header.origin);
   const auto since = since_.find(header.origin);
   const bool is_of_now = lives && (since == since_.end() || header.epoch >= since->second);
   if (!is_of_now && !(header.repeat && header.epoch == epoch_)) return false;
@@ -156,8 +156,7 @@ ControlHeader Sfb::report(Turn& turn) {
 
 void Sfb::receive(Turn& turn) {
   if (!is_settled_) return;  // which clocks count is not known
-  while (factors_->lost()) {
-  }  // of a lost peer: what counts of it is sent again
+  factors_->drop_lost();     // of a lost peer: what counts of it is sent again
   while (auto one = factors_->poll(within(*factors_, turn))) {
     const FactorsHeader& header = one->header;
     if (phase_ == Phase::failed || !counts(header)) continue;
@@ -179,8 +178,7 @@ Status Sfb::check(const FactorsHeader& header, const VectorContent& content) con
 }
 
 void Sfb::receive_control(Turn& turn) {
-  while (control_->lost()) {
-  }
+  control_->drop_lost();
   while (auto one = control_->poll(within(*control_, turn))) {
     if (phase_ == Phase::failed) continue;
     const ControlHeader& header = one->header;
@@ -196,7 +194,7 @@ void Sfb::receive_control(Turn& turn) {
 void Sfb::settle(Turn& turn) {
   is_settled_ = true;
   for (const Rank rank : place_.members.with(Role::worker)) {
-    const bool lives = std::binary_search(live_.begin(), live_.end(), rank);
+    const bool lives = std::ranges::binary_search(live_, rank);
     const bool is_outside = lives && recovery_.is_outside(rank);
     // The others are in one of two clocks, and of the second there may be means already.
     const Round entry = lives ? recovery_.entry(rank, is_eager() ? 1 : 2) : kNever;
@@ -216,7 +214,7 @@ void Sfb::settle(Turn& turn) {
     meeting_ = recovery_.newest();
     send_to_all(turn);
   }
-  if (!knows_model() && senior_worker(turn.place(), turn.view()) == turn.self())
+  if (!knows_model() && is_senior(turn))
     fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
 }
 
@@ -300,8 +298,7 @@ bool Sfb::end_mixing(Turn& turn) {
   const auto mean = final_.overlay().poll({clock_ / config_.mean_every - 1, 0, kBuffersRange});
   if (!mean) return false;
   has_mixed_ = true;
-  if (!mean->counted.empty())
-    std::copy(mean->values.begin(), mean->values.end(), turn.params().begin());
+  if (!mean->counted.empty()) std::ranges::copy(mean->values, turn.params().begin());
   turn.record("mean_s", clock_ - 1, seconds(turn.now() - asked_));
   finish_clock(turn);
   return true;
@@ -444,8 +441,7 @@ Result<bool> Sfb::admit_model(const sfb::AdoptedHeader& header, const ContentSha
 // several the lowest rank's is the one that all wait for.
 void Sfb::receive_model(Turn& turn) {
   if (!adopts()) return;
-  while (models_->lost()) {
-  }
+  models_->drop_lost();
   const Round awaited = phase_ == Phase::adopting ? comparisons_ - 1 : comparisons_;
   while (auto one = models_->poll(within(*models_, turn)))
     if (one->header.comparison == awaited && (!given_ || one->from < given_->from))
@@ -508,7 +504,7 @@ void Sfb::leave_run() {
 // Is somebody to begin this clock with this worker's model as it stands?
 bool Sfb::gives_state(Turn& turn) const {
   if (is_eager() || !is_settled_ || phase_ != Phase::deciding) return false;
-  return senior_worker(turn.place(), turn.view()) == turn.self() &&
+  return is_senior(turn) &&
          std::ranges::any_of(owed_, [&](const auto& one) { return one.second == clock_; });
 }
 
@@ -519,8 +515,7 @@ void Sfb::hand_over(Turn& turn) {
   }
   const bool is_still = phase_ == Phase::ready || phase_ == Phase::deciding ||
                         phase_ == Phase::flushing || phase_ == Phase::averaging || is_last;
-  if (owed_.empty() || !is_settled_ || !is_still || turn.learner_is_busy() ||
-      senior_worker(turn.place(), turn.view()) != turn.self())
+  if (owed_.empty() || !is_settled_ || !is_still || turn.learner_is_busy() || !is_senior(turn))
     return;
   const bool is_over = phase_ == Phase::flushing || phase_ == Phase::averaging;
   const bool at_entry = !is_eager() && !is_last && !is_over;
@@ -610,10 +605,10 @@ bool Sfb::take_state(bool is_at_entry, Turn& turn) {
        std::ranges::any_of(handed.done, is_far)))
     read = malformed("it is of clock " + std::to_string(handed.clock) + "; expected " +
                      std::to_string(entry));
-  if (!read) {
-    fail(malformed("the state that was received is none of this job: " + read.error().what), turn);
-    return false;
-  }
+  if (!read)
+    return fail(malformed("the state that was received is none of this job: " + read.error().what),
+                turn),
+           false;
   clock_ = handed.clock;
   samples_ = handed.samples;
   state_transfer_.confirm(within(state_transfer_, turn));
@@ -659,12 +654,6 @@ bool Sfb::enter_run(Turn& turn) {
   }
   phase_ = Phase::deciding;
   return true;
-}
-
-Result<bool> Sfb::take_final(Turn& turn) {
-  if (!place_.comes_back()) return final_.take(turn);
-  return final_return_.follow(/*gives=*/true, within(final_return_, turn),
-                              within(final_.overlay(), turn));
 }
 
 }  // namespace longhaul::sync

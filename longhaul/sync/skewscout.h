@@ -62,31 +62,26 @@ class SkewScout final : public Strategy {
     std::uint64_t announce = 20;
     bool watch_home = false;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(strategy,
-                     .doc = "what is tuned: the significance of gaia, the steps of fedavg",
-                     .choices = {"gaia", "fedavg"});
-      LONGHAUL_FIELD(with, .doc = "settings of the tuned strategy, each \"key = value\"");
-      LONGHAUL_FIELD(travel_every, .doc = "models travel after so many local steps", .min = 1,
-                     .max = 1e12, .unit = "steps");
-      LONGHAUL_FIELD(tolerance, .doc = "loss of accuracy, 0 to 1, that is no reason to tighten",
-                     .min = 0, .max = 1);
-      LONGHAUL_FIELD(loss_weight, .doc = "weight of the loss of accuracy beyond it", .min = 0,
-                     .max = 1e9);
-      LONGHAUL_FIELD(cost_weight, .doc = "weight of what is sent, as a share of what bsp sends",
-                     .min = 0, .max = 1e9);
-      LONGHAUL_FIELD(grid, .doc = "values from tight to loose; empty: those of the strategy",
-                     .min = 0);
-      LONGHAUL_FIELD(start, .doc = "index into the grid to begin with, from 0", .max = 63);
-      LONGHAUL_FIELD(forget, .doc = "a measurement counts for so many travels", .min = 1,
-                     .max = 1e9, .unit = "travels");
-      LONGHAUL_FIELD(announce, .doc = "from a travel to the step that its outcome acts from",
-                     .min = 1, .max = 1e9, .unit = "steps");
-      LONGHAUL_FIELD(watch_home,
-                     .doc =
-                         "add to the loss of accuracy what models have lost at home since their "
-                         "best travel (not published)");
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(strategy, "what is tuned: the significance of gaia, the steps of fedavg",
+                   .choices = {"gaia", "fedavg"});
+      LONGHAUL_KEY(with, "settings of the tuned strategy, each \"key = value\"");
+      LONGHAUL_KEY(travel_every, "models travel after so many local steps", .min = 1, .max = 1e12,
+                   .unit = "steps");
+      LONGHAUL_KEY(tolerance, "loss of accuracy, 0 to 1, that is no reason to tighten", .min = 0,
+                   .max = 1);
+      LONGHAUL_KEY(loss_weight, "weight of the loss of accuracy beyond it", .min = 0, .max = 1e9);
+      LONGHAUL_KEY(cost_weight, "weight of what is sent, as a share of what bsp sends", .min = 0,
+                   .max = 1e9);
+      LONGHAUL_KEY(grid, "values from tight to loose; empty: those of the strategy", .min = 0);
+      LONGHAUL_KEY(start, "index into the grid to begin with, from 0", .max = 63);
+      LONGHAUL_KEY(forget, "a measurement counts for so many travels", .min = 1, .max = 1e9,
+                   .unit = "travels");
+      LONGHAUL_KEY(announce, "from a travel to the step that its outcome acts from", .min = 1,
+                   .max = 1e9, .unit = "steps");
+      LONGHAUL_KEY(watch_home,
+                   "add to the loss of accuracy what models have lost at home since their best "
+                   "travel (not published)");
     }
   };
   static Result<std::unique_ptr<Strategy>> make(const Settings& settings, SyncParts parts,
@@ -356,10 +351,8 @@ class SkewScout final : public Strategy {
 
   void receive(Turn& turn) {
     Turn models = within(travels_, turn), notes = within(notes_, turn);
-    while (travels_.lost()) {
-    }
-    while (notes_.lost()) {
-    }
+    travels_.drop_lost();
+    notes_.drop_lost();
     while (auto one = travels_.poll(models)) {
       if (one->header.epoch != epoch_ || is_over(one->header.travel)) continue;
       std::erase_if(probes_, [&](const Probe& probe) { return probe.of == one->from; });

@@ -5,7 +5,7 @@
 //   Ho et al., "More effective distributed ML via a stale synchronous parallel parameter server",
 //   NIPS 2013, section 3. A clock is one step; u = -eta g / n, so staleness 0 is synchronous SGD.
 #include "longhaul/core/registry.h"
-#include "longhaul/sync/server/clocks.h"
+#include "longhaul/sync/server/end_rule.h"
 #include "longhaul/sync/server/entry.h"
 #include "longhaul/sync/server/parameter_server.h"
 #include "longhaul/sync/server/parameter_server_worker.h"
@@ -14,26 +14,19 @@ namespace longhaul::sync {
 
 // What only the models of ssp say.
 struct SspModel {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "model";
+  LONGHAUL_MESSAGE(1, "model");
   std::uint64_t clock = 0;  // updates that each live worker has given, at least
   std::uint64_t own = 0;    // that the one it goes to has given
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(clock, .max = 0x1p50);
-    LONGHAUL_FIELD(own, .max = 0x1p50);
-  }
+  LONGHAUL_FIELDS((clock, .max = 0x1p50), (own, .max = 0x1p50))
 };
 
 struct SspConfig {
   std::uint32_t staleness = 3;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(staleness,
-                   .doc =
-                       "clocks that a worker may be ahead of the slowest (s); it keeps up to s + 1 "
-                       "updates that wait for its link",
-                   .max = 1000, .unit = "steps");
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(staleness,
+                 "clocks that a worker may be ahead of the slowest (s); it keeps up to s + 1 "
+                 "updates that wait for its link",
+                 .max = 1000, .unit = "steps");
   }
 };
 
@@ -48,15 +41,14 @@ class SspWorker final : public server::ParameterServerWorker {
 
  private:
   void begin(Turn& turn) override {
-    const auto x = parameters(turn);
-    before_.assign(x.begin(), x.end());
+    assign(before_, parameters(turn));
     compute(LocalStep{}, 1, turn);
   }
 
   // u = (x' - x) / n; cache <- x + u. Asked for with a push, the model that comes has all own
   // updates; and with staleness 0 all workers are given the same one, when the last has pushed.
   void computed(const Computed& done, Turn& turn) override {
-    const auto n = double(live_with(Role::worker, turn.place(), turn.view()).size());
+    const auto n = double(live_workers(turn).size());
     const auto x = parameters(turn);
     std::vector<float> u(x.size());
     for (std::size_t i = 0; i < u.size(); ++i) {

@@ -19,7 +19,7 @@
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/staleness/coherence.h"
 #include "longhaul/sync/staleness/config.h"
 #include "longhaul/sync/staleness/held_updates.h"
@@ -27,22 +27,27 @@
 namespace longhaul::sync {
 
 struct StalenessHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   Round iteration = 0;
   bool is_finite = true;  // else there is no vector: the worker's loss or update has no bounds
   double loss = 0;        // of the batch
   std::uint64_t samples = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(iteration, .max = 0x1p50);
-    LONGHAUL_FIELD(is_finite);
-    LONGHAUL_FIELD(loss, .min = -1e300, .max = 1e300);
-    LONGHAUL_FIELD(samples, .max = 0x1p32);
-  }
+  LONGHAUL_FIELDS((iteration, .max = 0x1p50), is_finite, (loss, .min = -1e300, .max = 1e300),
+                  (samples, .max = 0x1p32))
 };
 
-class StalenessLab final : public Strategy {
+enum class StalenessLabPhase : std::uint8_t {
+  not_started,
+  ready,
+  probing,    // takes the gradient that coherence is of
+  computing,  // takes the gradient of its batch
+  gathering,  // sends its update and waits for the others'
+  deciding,   // waits for a verdict
+  averaging,  // takes part in the mean that the run ends with
+  ended
+};
+
+class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
  public:
   // With another number of workers the experiment would be another one.
   static SyncEntry entry() {
@@ -67,19 +72,18 @@ class StalenessLab final : public Strategy {
 
   using Config = staleness::LabConfig;
   StalenessLab(const Config& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay), /*returns=*/false),
+        config_(config),
         place_(place),
         range_(place.layout->parameters()),
         workers_(place.members.with(Role::worker)),
         rate_(parts.rate),
         rate_share_(std::move(parts.rate_share)),
         law_(staleness::delay_law(config, place)),
-        final_(std::move(parts.overlay)),
         stop_(staleness_stop(parts.stop)),
         rule_(staleness::update_rule(config)),
         held_(config.scale == "mean" ? 1 / double(workers_.size()) : 1, config.compensation),
         coherence_(std::max(law_.most(), 1u)) {
-    own(final_.overlay(), kOverlayChild);
     channel_ = std::make_unique<Channel>(
         place,
         ChannelConfig{.stream = "updates",
@@ -140,8 +144,7 @@ class StalenessLab final : public Strategy {
       text += ": room to send to";
       for (const Rank rank : sending_) text += " " + named(place_, rank);
     }
-    const std::string below = channel_->waiting_for();
-    return below.empty() ? text : text + "; " + below;
+    return channel_->waiting_after(text);
   }
 
   void state(Archive& ar) override {
@@ -182,16 +185,7 @@ class StalenessLab final : public Strategy {
   }
 
   using Channel = VectorChannel<StalenessHeader>;
-  enum class Phase : std::uint8_t {
-    not_started,
-    ready,
-    probing,    // takes the gradient that coherence is of
-    computing,  // takes the gradient of its batch
-    gathering,  // sends its update and waits for the others'
-    deciding,   // waits for a verdict
-    averaging,  // takes part in the mean that the run ends with
-    ended
-  };
+  using Phase = StalenessLabPhase;
   struct Update {  // of one worker, in this iteration or the next
     StalenessHeader header;
     Snapshot values;
@@ -226,8 +220,7 @@ class StalenessLab final : public Strategy {
   }
 
   void receive(Turn& turn) {
-    while (channel_->lost()) {
-    }  // of a lost peer: on_view() has seen to it
+    channel_->drop_lost();  // of a lost peer: on_view() has seen to it
     while (const auto sent = channel_->sent()) sending_.erase(sent->to);
     while (auto one = channel_->poll(within(*channel_, turn)))
       updates_[{one->header.iteration, one->from}] = {one->header, one->content.values()};
@@ -260,17 +253,10 @@ class StalenessLab final : public Strategy {
         return true;
       }
       case Phase::averaging:
-        if (!final_.take(turn)) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
-      case Phase::not_started:
-      case Phase::probing:
-      case Phase::computing:
-      case Phase::ended:
+        return end_with_mean(/*gives=*/true, turn);
+      default:
         return false;
     }
-    return false;
   }
 
   void note_coherence(Turn& turn) {
@@ -290,18 +276,15 @@ class StalenessLab final : public Strategy {
                            .is_finite = all_finite(u) && std::abs(computed.loss) <= 1e300,
                            .samples = computed.samples};
     if (header.is_finite) header.loss = computed.loss;
-    std::vector<Rank> others;
-    for (const Rank rank : workers_)
-      if (rank != turn.self()) others.push_back(rank);
+    const std::vector<Rank> others =
+        those_of(workers_, [&](Rank rank) { return rank != turn.self(); });
     Snapshot own;
     if (header.is_finite) own = as_read(u, others, turn);
     admitted_.insert({iteration_, turn.self()});
     updates_[{iteration_, turn.self()}] = {header, own};
     if (others.empty()) return;
     VectorContent content;
-    if (header.is_finite)
-      content =
-          VectorContent::values(std::make_shared<const std::vector<float>>(std::move(u)), range_);
+    if (header.is_finite) content = VectorContent::values(snapshot_of(std::move(u)), range_);
     sending_.insert(others.begin(), others.end());
     channel_->send(others, header, std::move(content), {.group = 0, .report_sent = true},
                    within(*channel_, turn));
@@ -309,10 +292,8 @@ class StalenessLab final : public Strategy {
 
   // What the others read of it, so that all hold the same update.
   Snapshot as_read(const std::vector<float>& update, const std::vector<Rank>& to, Turn& turn) {
-    if (to.empty() || turn.place().phantom)
-      return std::make_shared<const std::vector<float>>(update);
-    return std::make_shared<const std::vector<float>>(
-        channel_->as_received(update, range_, to.front(), {.group = 0}));
+    if (to.empty() || turn.place().phantom) return snapshot_of(update);
+    return snapshot_of(channel_->as_received(update, range_, to.front(), {.group = 0}));
   }
 
   std::vector<Key> missing() const {
@@ -397,18 +378,14 @@ class StalenessLab final : public Strategy {
 
   // What is held is applied at once; then all workers average their models.
   void finish_run(Turn& turn) {
-    phase_ = Phase::averaging;
     held_.flush(iteration_, parameters(turn));
-    const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-    if (!begun) fail(begun.error(), turn);
+    begin_mean(turn);
   }
 
   double rate() const { return rate_ * (rate_share_ ? rate_share_(iteration_) : 1); }
 
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    turn.fail({error.kind, "staleness_lab, iteration " + std::to_string(iteration_) + ", site " +
-                               named(place_, turn.self()) + ": " + error.what});
+  std::string place_in_run() const override {
+    return "staleness_lab, iteration " + std::to_string(iteration_);
   }
 
   const Config config_;
@@ -418,14 +395,12 @@ class StalenessLab final : public Strategy {
   const double rate_;
   const std::function<double(std::uint64_t)> rate_share_;  // null: 1
   const staleness::DelayLaw law_;
-  gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   StopRule stop_;
   staleness::UpdateRule rule_;
   staleness::HeldUpdates held_;
   staleness::Coherence coherence_;
 
-  Phase phase_ = Phase::not_started;
   Round iteration_ = 0;             // that runs; also the number of those that are done
   std::uint64_t samples_ = 0;       // used by all workers
   double first_loss_ = 0;           // mean of iteration 0

@@ -24,22 +24,14 @@ class StateTransfer final : public Machine {
 
  public:
   struct StatePart {  // with a body: the bytes from `offset` on
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "state_part";
+    LONGHAUL_MESSAGE(1, "state_part");
     Round round = 0;
     bool last = false;
     std::uint64_t offset = 0, total = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(round);
-      LONGHAUL_FIELD(last, .doc = "no round follows");
-      LONGHAUL_FIELD(offset);
-      LONGHAUL_FIELD(total);
-    }
+    LONGHAUL_FIELDS(round, (last, .doc = "no round follows"), offset, total)
   };
   struct StateReceived {  // to all workers: the sender has the state and needs no other
-    static constexpr std::uint16_t kKind = 2;
-    static constexpr std::string_view kName = "state_received";
+    LONGHAUL_MESSAGE(2, "state_received");
     Epoch epoch = 0;  // in which it returned
     LONGHAUL_FIELDS(epoch)
   };
@@ -60,12 +52,35 @@ class StateTransfer final : public Machine {
     send_more(to, turn);
   }
 
+  // What `archive` writes of this node, to each of them.
+  void send(const auto& ranks, Round round, bool last, auto&& archive, Turn& turn) {
+    if (ranks.empty()) return;
+    Archive ar;
+    archive(ar);
+    const Bytes bytes = share(ar.take());
+    for (const Rank to : ranks) send(to, {round, last, bytes}, turn);
+  }
+
   // The state that has arrived whole, until drop_received(); nullptr: none.
   const TransferredState* received() const { return received_ ? &*received_ : nullptr; }
   void drop_received() { received_.reset(); }
+  // received() goes through `archive`, and is dropped. An Error: it is none of this job, or not as
+  // `check` of the state that was received wants it.
+  Status read(auto&& archive, auto&& check) {
+    const TransferredState state = *std::exchange(received_, std::nullopt);
+    Archive ar(*state.bytes);
+    archive(ar);
+    Status read = ar.finish();
+    if (read) read = check(state);
+    if (read) return read;
+    return malformed("the state that was received is none of this job: " + read.error().what);
+  }
+  Status read(auto&& archive) {
+    return read(archive, [](const TransferredState&) -> Status { return Ok{}; });
+  }
   // sends StateReceived
   void confirm(Turn& turn) {
-    for (const Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    for (const Rank rank : live_workers(turn))
       if (rank != turn.self())
         turn.send(rank, StateReceived{turn.view().since(turn.self())}, {}, kControl);
   }

@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "longhaul/base/check.h"

@@ -53,25 +53,20 @@ class StreamingDiLoCo final : public Synchronous {
     double alpha = 1;
     std::uint32_t min_sites = 1;
 
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(steps,
-                     .doc = "local steps in a round, which synchronises one fragment (H / F)",
-                     .min = 1);
-      LONGHAUL_FIELD(fragments, .doc = "equal parts of the model, one a round in turn (F)",
-                     .min = 1, .max = 32);
-      LONGHAUL_FIELD(delay,
-                     .doc = "local steps that a site takes while its fragment is averaged (tau)");
-      LONGHAUL_FIELD(write_back,
-                     .doc =
-                         "delta: what was learned meanwhile stays whole; interpolate: a share "
-                         "alpha of it is lost, as published",
-                     .choices = {"delta", "interpolate"});
-      LONGHAUL_FIELD(alpha,
-                     .doc =
-                         "how far a fragment goes to the common one; 1: all the way (1 - alpha "
-                         "of the publication, which has 0.5)",
-                     .min = 0, .max = 1, .positive = true);
+    static void fields(auto& self, auto&& visit) {
+      LONGHAUL_KEY(steps, "local steps in a round, which synchronises one fragment (H / F)",
+                   .min = 1);
+      LONGHAUL_KEY(fragments, "equal parts of the model, one a round in turn (F)", .min = 1,
+                   .max = 32);
+      LONGHAUL_KEY(delay, "local steps that a site takes while its fragment is averaged (tau)");
+      LONGHAUL_KEY(write_back,
+                   "delta: what was learned meanwhile stays whole; interpolate: a share alpha of "
+                   "it is lost, as published",
+                   .choices = {"delta", "interpolate"});
+      LONGHAUL_KEY(alpha,
+                   "how far a fragment goes to the common one; 1: all the way (1 - alpha of the "
+                   "publication, which has 0.5)",
+                   .min = 0, .max = 1, .positive = true);
       visit_min_sites(visit, self.min_sites);
     }
   };
@@ -117,8 +112,7 @@ class StreamingDiLoCo final : public Synchronous {
                                ", but the model has " + std::to_string(length) +
                                " parameters: lower it"));
     }
-    const auto x = turn.params();
-    anchor_.assign(x.begin(), x.end());
+    assign(anchor_, turn.params());
   }
 
   void begin_round(Turn& turn) override { try_contribute(turn); }
@@ -209,8 +203,7 @@ class StreamingDiLoCo final : public Synchronous {
     if (!working() || computing_ || in_flight_ || since_ < config_.steps) return;
     const auto x = parameters(turn);
     const Range f = fragment(x.size());
-    const auto x_f = x.subspan(f.offset, f.length);
-    y_.assign(x_f.begin(), x_f.end());
+    assign(y_, x.subspan(f.offset, f.length));
     const std::vector<float> u = difference_of(y_, std::span(anchor_).subspan(f.offset, f.length));
     const Computed computed = std::exchange(pending_, {});
     since_ = 0;

@@ -60,7 +60,7 @@ bool Synchronous::advance(Turn& turn) {
       const bool last = step == StopRule::Step::stop || is_over();
       if (last && !close(turn)) return false;
       preparing_state_ =
-          !last && !needs_state_.empty() && sends_state(turn) && !ready_to_send_state(turn);
+          !last && !needs_state_.empty() && is_senior(turn) && !ready_to_send_state(turn);
       if (preparing_state_) return false;
       waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();
@@ -74,12 +74,9 @@ bool Synchronous::advance(Turn& turn) {
       return end_stand_in(turn);
     case Phase::awaiting_state:
       return begin_from_state(turn);
-    case Phase::not_started:
-    case Phase::working:
-    case Phase::ended:
+    default:
       return false;
   }
-  return false;
 }
 
 void Synchronous::contribute(std::span<const float> values, double weight, const Computed& computed,
@@ -197,7 +194,7 @@ void Synchronous::record_counted(Turn& turn) {
 
 // Live workers that the mean was formed without.
 void Synchronous::note_left_out(Turn& turn) {
-  const std::size_t live = live_with(Role::worker, turn.place(), turn.view()).size();
+  const std::size_t live = live_workers(turn).size();
   const std::size_t counted = mean_->counted.size();
   if (counted < live) turn.record("left_out", done_, double(live - counted) / double(live));
 }
@@ -205,11 +202,10 @@ void Synchronous::note_left_out(Turn& turn) {
 void Synchronous::contribute_second(std::span<const float> values, Turn& turn) {
   phase_ = Phase::averaging_again;
   asked_ = turn.now();
-  Turn below = within(*parts_.overlay, turn);
   const Status status = parts_.overlay->begin(
       {done_, 0, kSecond}, {},
       {.values = values, .length = exchanged_second(), .weight = weight_, .knows_round = true},
-      below);
+      within(*parts_.overlay, turn));
   if (!status) fail(status.error(), turn);
 }
 
@@ -253,8 +249,7 @@ void Synchronous::end_round(std::span<const float> model, Turn& turn) {
   phase_ = Phase::deciding;
   over_ = turn.now();
   ++done_;
-  Turn below = within(stop_, turn);
-  stop_.round_done(done_ - 1, model, samples_, below);
+  stop_.round_done(done_ - 1, model, samples_, within(stop_, turn));
 }
 
 void Synchronous::on_view(const View&, Turn& turn) {
@@ -263,7 +258,7 @@ void Synchronous::on_view(const View&, Turn& turn) {
   if (phase_ == Phase::ended) return;
   const Status sites = enough_sites(min_sites_, turn.place(), turn.view());
   if (!sites) return fail(sites.error(), turn);
-  const std::size_t live = live_with(Role::worker, turn.place(), turn.view()).size();
+  const std::size_t live = live_workers(turn).size();
   if (live < quorum())
     fail(unavailable(std::to_string(live) + " workers are left, [sync] min_clients is " +
                      std::to_string(quorum()) + ". Bring lost sites back and resume, or lower it"),
@@ -331,7 +326,6 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
   done_ = first.value();
   stands_in_all_ranges_ = true;
   phase_ = Phase::standing_in;
-  Turn below = within(*parts_.overlay, turn);
   for (const auto& [range, round] : next) {
     stands_in_all_ranges_ &= round == done_;
     if (round != done_) continue;
@@ -339,7 +333,7 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
                             .length = length_of(range, turn),
                             .contributes = false,
                             .exact = range == kExtras};
-    const Status begun = parts_.overlay->begin(key(range), {}, none, below);
+    const Status begun = parts_.overlay->begin(key(range), {}, none, within(*parts_.overlay, turn));
     if (!begun) fail(begun.error(), turn);
   }
   return true;
@@ -365,27 +359,23 @@ bool Synchronous::end_stand_in(Turn& turn) {
 bool Synchronous::begin_from_state(Turn& turn) {
   const StateTransfer::TransferredState* received = state_transfer_.received();
   if (!received || received->round != done_) return false;
-  Archive ar(*received->bytes);
   const std::map<Rank, Epoch> here = std::exchange(returned_, {});
   const Rank sender = state_sender_;
-  archive_state(ar, turn);
-  Status read = ar.finish();
-  if (read &&
-      (done_ != received->round || phase_ != (received->last ? Phase::ended : Phase::ready)))
-    read = malformed("it is not of the beginning of a round");
-  if (read && !fits(parameter_count(turn.place())))
-    read = malformed("it is of a model of another size");
-  state_transfer_.drop_received();
+  const Status read = state_transfer_.read(
+      [&](Archive& ar) { archive_state(ar, turn); },
+      [&](const auto& state) -> Status {
+        if (done_ != state.round || phase_ != (state.last ? Phase::ended : Phase::ready))
+          return malformed("it is not of the beginning of a round");
+        if (!fits(parameter_count(turn.place())))
+          return malformed("it is of a model of another size");
+        return Ok{};
+      });
   // This node knows what has changed since the state was written.
   for (const auto& [rank, epoch] : here) returned_[rank] = epoch;
   std::erase_if(returned_, [&](const auto& one) { return !turn.view().has(one.first); });
   state_sender_ = sender;
-  if (!read) {
-    fail(malformed("the state that was received is none of this job: " + read.error().what), turn);
-    return false;
-  }
-  Turn below = within(state_transfer_, turn);
-  state_transfer_.confirm(below);
+  if (!read) return fail(read.error(), turn), false;
+  state_transfer_.confirm(within(state_transfer_, turn));
   if (phase_ == Phase::ended) turn.finish();
   if (phase_ == Phase::ready) on_returned(turn);
   return phase_ != Phase::ended;
@@ -418,28 +408,21 @@ void Synchronous::note_who_needs_state() {
   for (auto it = returned_.begin(); it != returned_.end();) {
     const auto [rank, since] = *it;
     // A contribution from before it was lost says nothing.
-    const bool counted = mean_->epoch >= since &&
-                         std::binary_search(mean_->counted.begin(), mean_->counted.end(), rank);
+    const bool counted = mean_->epoch >= since && std::ranges::binary_search(mean_->counted, rank);
     const bool knows = counted || state_transfer_.has_state(rank);
     if (!knows && formed >= since) needs_state_.insert(rank);
     it = knows ? returned_.erase(it) : std::next(it);
   }
 }
 
-bool Synchronous::sends_state(const Turn& turn) const {
-  return senior_worker(turn.place(), turn.view()) == turn.self();
-}
-
 void Synchronous::send_state(bool last, Turn& turn) {
   if (last)
     for (const auto& [rank, epoch] : returned_) needs_state_.insert(rank);
   const std::set<Rank> owed = std::exchange(needs_state_, {});
-  if (owed.empty() || !sends_state(turn)) return;
-  Archive ar;
-  archive_state(ar, turn);
-  const Bytes bytes = share(ar.take());
-  Turn below = within(state_transfer_, turn);
-  for (const Rank to : owed) state_transfer_.send(to, {done_, last, bytes}, below);
+  if (owed.empty() || !is_senior(turn)) return;
+  state_transfer_.send(
+      owed, done_, last, [&](Archive& ar) { archive_state(ar, turn); },
+      within(state_transfer_, turn));
 }
 
 void Synchronous::archive_state(Archive& ar, Turn& turn) {

@@ -169,7 +169,6 @@ class Synchronous : public Strategy {
   bool begin_from_state(Turn&);
   void note_who_needs_state();
   void follow_returned(Turn&);
-  bool sends_state(const Turn&) const;
   void send_state(bool last, Turn&);
   void archive_state(Archive&, Turn&);
 

@@ -48,8 +48,7 @@ class Dgt final : public Transfer {
         config_.mode != "off" && out.key.coding == Coding::up && !out.ranges.empty();
     if (!differential || !sender_.knows(out)) {
       if (differential) sender_.note_first(out);
-      Turn below = within(reliable_, turn);
-      return reliable_.begin(std::move(out), below);
+      return reliable_.begin(std::move(out), within(reliable_, turn));
     }
     turn.record("dgt_k", out.key.vector.round, share_.k());
     const Rank to = out.to;
@@ -67,8 +66,7 @@ class Dgt final : public Transfer {
   }
 
   void reprioritise(const TransferKey& key, Rank to, Service service, Turn& turn) override {
-    Turn below = within(reliable_, turn);
-    reliable_.reprioritise(key, to, service, below);
+    reliable_.reprioritise(key, to, service, within(reliable_, turn));
     sender_.reprioritise(key, to, service);
     finish(turn);
   }

@@ -14,8 +14,7 @@
 namespace longhaul::transfer {
 
 // The first element, taken out; nothing of a queue that is empty.
-template <class Q>
-auto take_front(Q& queue) -> std::optional<std::decay_t<decltype(queue.front())>> {
+auto take_front(auto& queue) -> std::optional<std::decay_t<decltype(queue.front())>> {
   if (queue.empty()) return std::nullopt;
   std::optional taken(std::move(queue.front()));
   queue.pop_front();
@@ -27,23 +26,16 @@ class Reliable final : public Transfer {
   // One stretch of at most Place::chunk_bytes of fp32 values; the body is what VectorPort wrote.
   // In a phantom job it may be of chunk_run chunks.
   struct Piece {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "piece";
+    LONGHAUL_MESSAGE(1, "piece");
     TransferKey key;
     Range range;
     double weight = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(key);
-      LONGHAUL_FIELD(range);
-      LONGHAUL_FIELD(weight, .min = 0, .max = 1e200);
-    }
+    LONGHAUL_FIELDS(key, range, (weight, .min = 0, .max = 1e200))
   };
   using Messages = MessageList<Piece>;
 
   struct Config {
-    template <class Self, class Visit>
-    static void fields(Self&, Visit&&) {}
+    static void fields(auto&, auto&&) {}
   };
   explicit Reliable(const Place& place) : longest_(place.longest_piece()), phantom_(place.phantom) {
     LH_CHECK(longest_ > 0);
@@ -85,8 +77,8 @@ class Reliable final : public Transfer {
   bool has_queued(Rank to) const {
     const auto peer = queues_.find(to);
     if (peer == queues_.end()) return false;
-    return std::any_of(peer->second.begin(), peer->second.end(),
-                       [](const auto& queue) { return !queue.second.empty(); });
+    return std::ranges::any_of(peer->second,
+                               [](const auto& queue) { return !queue.second.empty(); });
   }
 
   // In its new class it stands behind what was queued there before, of the same order.

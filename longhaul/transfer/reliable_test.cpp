@@ -45,8 +45,7 @@ class Owner final : public Machine, public VectorPort {
     while (auto sent = transfer_.sent()) sent_.push_back(*sent);
   }
   void send(Outgoing outgoing, Turn& turn) {
-    Turn below = within(transfer_, turn);
-    transfer_.begin(std::move(outgoing), below);
+    transfer_.begin(std::move(outgoing), within(transfer_, turn));
   }
   void state(Archive& ar) override { ar(got_, sent_, asked_); }
 

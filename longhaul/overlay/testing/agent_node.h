@@ -40,8 +40,7 @@ struct AgentNode : WithCoordinator, PaperNode<tsengine::Agent> {
     return table;
   }
 
-  template <class M>
-  bool hear(Rank from, const M& one) {
+  bool hear(Rank from, const auto& one) {
     return bool(attempt.take_message(from, tsengine::write(one), context));
   }
   // What it told itself, in the next turn.

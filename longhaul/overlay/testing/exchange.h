@@ -189,7 +189,6 @@ class Averager final : public Machine {
     if (!begun_) {
       if (done()) return false;
       begun_ = true;
-      Turn below = within(*overlay_, turn);
       const auto in = config_.grouping(turn.self(), round);
       const bool gives = config_.contributes(turn.self(), round);
       for (std::uint32_t range = 0; range < (config_.buffers > 0 ? 2u : 1u); ++range) {
@@ -198,7 +197,7 @@ class Averager final : public Machine {
         const std::uint64_t length = range == 0 ? config_.length : config_.buffers;
         LH_CHECK(overlay_->begin({in.round, in.group, range}, in.members,
                                  {values, length, weight_of(turn.self()), gives, range == 1},
-                                 below));
+                                 within(*overlay_, turn)));
       }
       return true;
     }
@@ -212,8 +211,7 @@ class Averager final : public Machine {
     if (!outcome) return false;
     outcomes_.push_back(std::move(*outcome));
     if (in.last) {
-      Turn below = within(*overlay_, turn);
-      overlay_->close(in.group, below);
+      overlay_->close(in.group, within(*overlay_, turn));
     }
     begun_ = false;
     return true;

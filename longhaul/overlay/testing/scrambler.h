@@ -11,17 +11,11 @@ namespace longhaul::overlay::testing {
 class Scrambler final : public Transfer {
  public:
   struct Piece {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "piece";
+    LONGHAUL_MESSAGE(1, "piece");
     TransferKey key;
     Range range;
     double weight = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(key);
-      LONGHAUL_FIELD(range);
-      LONGHAUL_FIELD(weight, .min = 0, .max = 1e200);
-    }
+    LONGHAUL_FIELDS(key, range, (weight, .min = 0, .max = 1e200))
   };
 
   void attach(VectorPort& port) override { port_ = &port; }

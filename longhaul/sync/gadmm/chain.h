@@ -30,7 +30,7 @@ class Chains {
     std::vector<Rank> chain = {left.at(first)};
     left.erase(left.begin() + std::ptrdiff_t(first));
     while (!left.empty()) {
-      const auto nearest = std::min_element(left.begin(), left.end(), [&](Rank a, Rank b) {
+      const auto nearest = std::ranges::min_element(left, [&](Rank a, Rank b) {
         return cost && cost(chain.back(), a) < cost(chain.back(), b);
       });
       chain.push_back(*nearest);
@@ -88,10 +88,9 @@ class Chains {
     for (const Rank a : workers)
       for (const Rank b : workers)
         if (a != b) costs.push_back(cost(a, b));
-    std::sort(costs.begin(), costs.end());
-    const auto enough = std::partition_point(costs.begin(), costs.end(), [&](double most) {
-      return path_within(workers, cost, most).empty();
-    });
+    std::ranges::sort(costs);
+    const auto enough = std::ranges::partition_point(
+        costs, [&](double most) { return path_within(workers, cost, most).empty(); });
     return path_within(workers, cost, enough == costs.end() ? costs.back() : *enough);
   }
 
@@ -151,7 +150,7 @@ class Chains {
   Position position(Rank rank, Round iteration, const View& view) const {
     std::vector<Rank> chain = order(iteration);
     std::erase_if(chain, [&](Rank one) { return !view.has(one); });
-    const auto found = std::find(chain.begin(), chain.end(), rank);
+    const auto found = std::ranges::find(chain, rank);
     LH_CHECK(found != chain.end());
     Position position;
     if (config_.order == "star") {
@@ -163,7 +162,7 @@ class Chains {
     position.is_head = (found - chain.begin()) % 2 == 0;
     if (found != chain.begin()) position.neighbours.push_back(*(found - 1));
     if (found + 1 != chain.end()) position.neighbours.push_back(*(found + 1));
-    std::sort(position.neighbours.begin(), position.neighbours.end());
+    std::ranges::sort(position.neighbours);
     return position;
   }
 

@@ -13,8 +13,7 @@
 namespace longhaul::sync {
 
 struct GadmmHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   enum class Kind : std::uint8_t {
     model,  // theta of this iteration, to the neighbours
     hello,  // theta as last sent, to a new neighbour, before the first iteration of a chain
@@ -28,16 +27,8 @@ struct GadmmHeader {
   Round end_at = 0;         // iterations after which the run ends by a stopping rule; 0: unknown
   double value = 0;         // figure
   bool knows_model = true;  // join: else the sender has returned, and sends no vector
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 3);
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(iteration, .max = 0x1p50);
-    LONGHAUL_FIELD(steps, .max = 0x1p50);
-    LONGHAUL_FIELD(end_at, .max = 0x1p50);
-    LONGHAUL_FIELD(value, .min = -1e300, .max = 1e300);
-    LONGHAUL_FIELD(knows_model);
-  }
+  LONGHAUL_FIELDS((kind, .max = 3), epoch, (iteration, .max = 0x1p50), (steps, .max = 0x1p50),
+                  (end_at, .max = 0x1p50), (value, .min = -1e300, .max = 1e300), knows_model)
 };
 
 namespace gadmm {
@@ -54,7 +45,7 @@ class Inbox {
   // Asked once for each vector that is announced. Malformed: the peer has sent it already.
   Status admit(Kind kind, Rank from, Round iteration) {
     const bool has_joined =
-        kind == Kind::join && std::any_of(admitted_.begin(), admitted_.end(), [&](const Key& key) {
+        kind == Kind::join && std::ranges::any_of(admitted_, [&](const Key& key) {
           return std::get<Kind>(key) == kind && std::get<1>(key) == from;
         });
     if (has_joined || !admitted_.emplace(kind, from, iteration).second)

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <vector>
 
 #include "longhaul/base/bytes.h"
 #include "longhaul/base/check.h"

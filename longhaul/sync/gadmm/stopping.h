@@ -77,10 +77,8 @@ class Stopping {
   // who has not told of it
   std::vector<Rank> missing(const std::vector<Rank>& live) const {
     const auto told = figures_.find(next_);
-    std::vector<Rank> ranks;
-    for (const Rank rank : live)
-      if (told == figures_.end() || !told->second.contains(rank)) ranks.push_back(rank);
-    return ranks;
+    return those_of(
+        live, [&](Rank rank) { return told == figures_.end() || !told->second.contains(rank); });
   }
 
   // The round in which the rule held first.

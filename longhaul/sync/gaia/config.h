@@ -33,85 +33,67 @@ struct Config {
   // What no range of a key says.
   static Status check(const Config&, const Place&);
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
+  static void fields(auto& self, auto&& visit) {
     threshold_fields(self, visit);
     exchange_fields(self, visit);
   }
 
  private:
-  template <class Self, class Visit>
-  static void threshold_fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(significance,
-                   .doc =
-                       "T0: an update is sent when it is larger than T times the parameter; T "
-                       "begins here",
-                   .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(threshold,
-                   .doc =
-                       "T at clock t = 1, 2, ...: T0 / sqrt(t); T0 times the learning rate's share "
-                       "of [optimizer] rate; T0; a value of `list`; T0 to T1 along a ramp; T0 and "
-                       "more while more than limit_mbps is sent",
-                   .choices = {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"});
-    LONGHAUL_FIELD(max_significance, .doc = "T1, the largest T of `ramp` and `bandwidth`", .min = 0,
-                   .max = 1e6);
-    LONGHAUL_FIELD(ramp_clocks, .doc = "ramp: clocks from T0 to T1", .min = 1, .max = 1e12);
-    LONGHAUL_FIELD(list, .doc = "list: the values of T, one after the other", .min = 0);
-    LONGHAUL_FIELD(list_every, .doc = "list: clocks with one value", .min = 1, .max = 1e12);
-    LONGHAUL_FIELD(limit_mbps, .doc = "bandwidth: what a site may send, to all together",
-                   .max = 1e9, .unit = "Mbit/s", .positive = true);
-    LONGHAUL_FIELD(abs_threshold,
-                   .doc =
-                       "an update is sent when it is larger than this, whatever the parameter; 0: "
-                       "T decides",
-                   .min = 0, .max = 1e30);
-    LONGHAUL_FIELD(flush_every,
-                   .doc = "clocks divisible by this send all that was not sent; 0: none does",
-                   .max = 1e12);
+  static void threshold_fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(
+        significance,
+        "T0: an update is sent when it is larger than T times the parameter; T begins here",
+        .min = 0, .max = 1e6);
+    LONGHAUL_KEY(threshold,
+                 "T at clock t = 1, 2, ...: T0 / sqrt(t); T0 times the learning rate's share of "
+                 "[optimizer] rate; T0; a value of `list`; T0 to T1 along a ramp; T0 and more "
+                 "while more than limit_mbps is sent",
+                 .choices = {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"});
+    LONGHAUL_KEY(max_significance, "T1, the largest T of `ramp` and `bandwidth`", .min = 0,
+                 .max = 1e6);
+    LONGHAUL_KEY(ramp_clocks, "ramp: clocks from T0 to T1", .min = 1, .max = 1e12);
+    LONGHAUL_KEY(list, "list: the values of T, one after the other", .min = 0);
+    LONGHAUL_KEY(list_every, "list: clocks with one value", .min = 1, .max = 1e12);
+    LONGHAUL_KEY(limit_mbps, "bandwidth: what a site may send, to all together", .max = 1e9,
+                 .unit = "Mbit/s", .positive = true);
+    LONGHAUL_KEY(
+        abs_threshold,
+        "an update is sent when it is larger than this, whatever the parameter; 0: T decides",
+        .min = 0, .max = 1e30);
+    LONGHAUL_KEY(flush_every, "clocks divisible by this send all that was not sent; 0: none does",
+                 .max = 1e12);
   }
-  template <class Self, class Visit>
-  static void exchange_fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(staleness,
-                   .doc =
-                       "the most clocks that a site may lead the slowest one by when it begins the "
-                       "next; 0: lock-step",
-                   .max = 1000);
-    LONGHAUL_FIELD(steps, .doc = "local steps of a clock", .min = 1);
-    visit(
-        Field{.name = "scale",
-              .doc = "factor of every update; absent: 1 / number of workers, so that all move the "
-                     "model by the mean of what they did; 1: by the sum, as published",
-              .max = 1e6,
-              .positive = true},
-        self.scale);
-    LONGHAUL_FIELD(exchange,
-                   .doc =
-                       "direct: every site sends to every other; gaia_hubs: one hub for each group "
-                       "of sites sums what leaves the group; peer_hubs: one hub for each pair of "
-                       "groups",
-                   .choices = {"direct", "gaia_hubs", "peer_hubs"});
-    LONGHAUL_FIELD(groups,
-                   .doc =
-                       "hubs: the sites of each group, separated by spaces, its hub first; empty: "
-                       "by the delays of [wan]");
-    LONGHAUL_FIELD(peers,
-                   .doc =
-                       "peer_hubs: the two sites that join two groups, separated by a space; pairs "
-                       "of groups that are not named: by the delays of [wan]");
-    LONGHAUL_FIELD(barrier,
-                   .doc =
-                       "selective barrier: updates that cannot leave soon are announced first, and "
-                       "a step that reads one of them waits for it; auto: on for models that look "
-                       "up rows of tables",
-                   .choices = {"auto", "on", "off"});
-    LONGHAUL_FIELD(barrier_ms,
-                   .doc =
-                       "the time from which on updates count as late, by the measured rate; 0: all "
-                       "are announced",
-                   .min = 0, .max = 1e9, .unit = "ms");
-    LONGHAUL_FIELD(phantom_share,
-                   .doc = "phantom jobs: the share of the values that is significant", .min = 0,
-                   .max = 1);
+  static void exchange_fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(staleness,
+                 "the most clocks that a site may lead the slowest one by when it begins the next; "
+                 "0: lock-step",
+                 .max = 1000);
+    LONGHAUL_KEY(steps, "local steps of a clock", .min = 1);
+    LONGHAUL_KEY(scale,
+                 "factor of every update; absent: 1 / number of workers, so that all move the "
+                 "model by the mean of what they did; 1: by the sum, as published",
+                 .max = 1e6, .positive = true);
+    LONGHAUL_KEY(exchange,
+                 "direct: every site sends to every other; gaia_hubs: one hub for each group of "
+                 "sites sums what leaves the group; peer_hubs: one hub for each pair of groups",
+                 .choices = {"direct", "gaia_hubs", "peer_hubs"});
+    LONGHAUL_KEY(groups,
+                 "hubs: the sites of each group, separated by spaces, its hub first; empty: by the "
+                 "delays of [wan]");
+    LONGHAUL_KEY(peers,
+                 "peer_hubs: the two sites that join two groups, separated by a space; pairs of "
+                 "groups that are not named: by the delays of [wan]");
+    LONGHAUL_KEY(
+        barrier,
+        "selective barrier: updates that cannot leave soon are announced first, and a step that "
+        "reads one of them waits for it; auto: on for models that look up rows of tables",
+        .choices = {"auto", "on", "off"});
+    LONGHAUL_KEY(
+        barrier_ms,
+        "the time from which on updates count as late, by the measured rate; 0: all are announced",
+        .min = 0, .max = 1e9, .unit = "ms");
+    LONGHAUL_KEY(phantom_share, "phantom jobs: the share of the values that is significant",
+                 .min = 0, .max = 1);
   }
 };
 

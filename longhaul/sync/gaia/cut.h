@@ -34,10 +34,7 @@ class Cut {
   bool has_reported(Rank rank) const { return reports_.contains(rank); }
   // Who has not reported.
   std::vector<Rank> missing() const {
-    std::vector<Rank> ranks;
-    for (const Rank rank : live_)
-      if (!reports_.contains(rank)) ranks.push_back(rank);
-    return ranks;
+    return those_of(live_, [&](Rank rank) { return !reports_.contains(rank); });
   }
 
   // When all have; nothing: no live site has a base.

@@ -1,7 +1,6 @@
 #include "longhaul/sync/gaia/encoding.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 namespace longhaul::sync::gaia {

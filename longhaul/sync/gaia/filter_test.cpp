@@ -1,4 +1,4 @@
-#include "longhaul/sync/gaia/filter.h"
+#include "longhaul/sync/gaia/threshold.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,7 @@ namespace longhaul::sync::gaia {
 
 // Of the stream of updates. All updates of a clock come before its `clock`.
 struct UpdateHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   enum class Kind : std::uint8_t {
     update,  // of one range of the layout
     clock    // without a vector: all of the clock has been sent
@@ -22,47 +21,28 @@ struct UpdateHeader {
   bool exact = false;         // values as fp32: sums, and what is sent again
   std::uint64_t count = 0;    // of values
   std::uint64_t samples = 0;  // used in this clock
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 1);
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(clock, .min = 1, .max = 0x1p50);
-    LONGHAUL_FIELD(slot);
-    LONGHAUL_FIELD(range);
-    LONGHAUL_FIELD(form, .max = 2);
-    LONGHAUL_FIELD(exact);
-    LONGHAUL_FIELD(count, .max = 0x1p32);
-    LONGHAUL_FIELD(samples, .max = 0x1p40);
-  }
+  LONGHAUL_FIELDS((kind, .max = 1), epoch, (clock, .min = 1, .max = 0x1p50), slot, range,
+                  (form, .max = 2), exact, (count, .max = 0x1p32), (samples, .max = 0x1p40))
 };
 
 // Of the stream that announces updates which are late (sync/gaia/blocked.h): the indexes of one of
 // them, in no order with the updates themselves.
 struct BarrierHeader {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "barrier_header";
+  LONGHAUL_MESSAGE(2, "barrier_header");
   Epoch epoch = 0;
   Round clock = 0;
   std::uint32_t slot = 0;
   std::uint32_t range = 0;
   Form form = Form::dense;  // of the indexes; dense: all, without a body
   std::uint64_t count = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(clock, .min = 1, .max = 0x1p50);
-    LONGHAUL_FIELD(slot);
-    LONGHAUL_FIELD(range);
-    LONGHAUL_FIELD(form, .max = 2);
-    LONGHAUL_FIELD(count, .max = 0x1p32);
-  }
+  LONGHAUL_FIELDS(epoch, (clock, .min = 1, .max = 0x1p50), slot, range, (form, .max = 2),
+                  (count, .max = 0x1p32))
 };
 
 // Of the stream that brings all to one base after a loss or a return (sync/gaia/cut.h).
 inline constexpr std::uint32_t kMostVerdictBytes = 48 * 1024;
 struct CutHeader {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "cut_header";
+  LONGHAUL_MESSAGE(1, "cut_header");
   enum class Kind : std::uint8_t {
     report,  // without a vector: what the sender has
     base     // the donor's base; of one whose run is over its model
@@ -80,15 +60,8 @@ struct CutHeader {
   Standing standing = Standing::running;
   // A report of the senior worker where some have come back: what its stop rule hands over.
   std::vector<std::uint8_t> verdicts = {};
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 1);
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(clock, .max = 0x1p50);
-    LONGHAUL_FIELD(samples, .max = 0x1p50);
-    LONGHAUL_FIELD(standing, .max = 3);
-    LONGHAUL_FIELD(verdicts, .max = kMostVerdictBytes);
-  }
+  LONGHAUL_FIELDS((kind, .max = 1), epoch, (clock, .max = 0x1p50), (samples, .max = 0x1p50),
+                  (standing, .max = 3), (verdicts, .max = kMostVerdictBytes))
 };
 
 }  // namespace longhaul::sync::gaia

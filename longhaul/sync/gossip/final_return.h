@@ -1,15 +1,51 @@
 #pragma once
-// FinalReturn is how a worker that has come back comes to the model that the others end with
-// (final_mean.h): it takes part in their mean, with or without a model of its own. If the mean was
-// formed before it came, it asks the senior worker, which answers when it has ended itself.
+// FinalMean is how a run without a common model ends: all live workers average the models that they
+// end with, exactly and with equal weights, through the job's overlay, and hold the mean. It is the
+// output of the published algorithms. Once in a run.
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
 
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/core/overlay.h"
 #include "longhaul/sync/state_transfer.h"
 
 namespace longhaul::sync::gossip {
 
+class FinalMean {
+ public:
+  explicit FinalMean(std::unique_ptr<Overlay> overlay) : overlay_(std::move(overlay)) {
+    LH_CHECK(overlay_);
+  }
+  // Owned by the strategy, as its first child: a node without a learner serves it as Relay does.
+  Overlay& overlay() { return *overlay_; }
+  // Gives params(); without `gives` it takes part and has no model to give. `below`: the same turn
+  // as the overlay sees it. An Error: not finite.
+  Status begin(Turn& turn, Turn below, bool gives = true) {
+    return overlay_->begin({}, {},
+                           {.values = turn.params(),
+                            .length = turn.place().layout->size(),
+                            .contributes = gives,
+                            .exact = true},
+                           below);
+  }
+  // True, once: params() is the mean.
+  bool take(Turn& turn) {
+    const auto mean = overlay_->poll({});
+    if (!mean) return false;
+    LH_CHECK(mean->values.size() == turn.params().size() || mean->counted.empty());
+    if (!mean->counted.empty()) std::ranges::copy(mean->values, turn.params().begin());
+    return true;
+  }
+  std::string waiting_for() const { return overlay_->waiting_for(); }
+
+ private:
+  const std::unique_ptr<Overlay> overlay_;
+};
+
+// FinalReturn is how a worker that has come back comes to the model that the others end with
+// (final_mean.h): it takes part in their mean, with or without a model of its own. If the mean was
+// formed before it came, it asks the senior worker, which answers when it has ended itself.
 class FinalReturn final : public Machine {
   static void archive_final(Archive& ar, Turn& turn) {
     ar.expect("final model");
@@ -18,8 +54,7 @@ class FinalReturn final : public Machine {
 
  public:
   struct FinalAsked {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "final_asked";
+    LONGHAUL_MESSAGE(1, "final_asked");
     Epoch epoch = 0;  // in which the sender came back
     LONGHAUL_FIELDS(epoch)
   };
@@ -27,10 +62,18 @@ class FinalReturn final : public Machine {
 
   explicit FinalReturn(FinalMean& mean) : mean_(mean) { own(transfer_, {1, "state transfer"}); }
 
-  // At a worker that has come back, instead of FinalMean::begin() and take(); in every turn: true,
-  // once: params() is the final model. `gives`: its own is one of the run's. `overlay`: the turn as
-  // the overlay sees it. An Error: nobody is left who has the final model, or values that are not
-  // finite.
+  // At the end of all rounds: gives params() to the mean. An Error: not finite.
+  Status begin(Turn& turn, Turn overlay) {
+    return turn.place().comes_back() ? Status(Ok{}) : mean_.begin(turn, overlay);
+  }
+  // In every turn from then on: true, once: params() is the final model. `gives`: at a worker that
+  // has come back, its own is one of the run's. `overlay`: the turn as the overlay sees it. An
+  // Error: nobody is left who has the final model, or values that are not finite.
+  Result<bool> take(bool gives, Turn& turn, Turn overlay) {
+    if (turn.place().comes_back()) return follow(gives, turn, overlay);
+    return mean_.take(turn);
+  }
+  // take() of a worker that has come back, without begin().
   Result<bool> follow(bool gives, Turn& turn, Turn overlay) {
     if (const StateTransfer::TransferredState* received = transfer_.received()) {
       Archive ar(*received->bytes);
@@ -61,12 +104,10 @@ class FinalReturn final : public Machine {
 
   // At a worker that has ended, in every turn: params() is the final model.
   void serve(Turn& turn) {
-    if (asking_.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return;
-    Archive ar;
-    archive_final(ar, turn);
-    const Bytes bytes = share(ar.take());
-    Turn below = within(transfer_, turn);
-    for (const Rank to : std::exchange(asking_, {})) transfer_.send(to, {0, true, bytes}, below);
+    if (asking_.empty() || !is_senior(turn)) return;
+    transfer_.send(
+        std::exchange(asking_, {}), 0, true, [&](Archive& ar) { archive_final(ar, turn); },
+        within(transfer_, turn));
   }
 
   Status on_message(Rank from, const Message& message, Turn& turn) override {

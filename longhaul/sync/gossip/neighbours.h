@@ -29,8 +29,7 @@
 namespace longhaul::sync {
 
 struct DpsgdHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   enum class Kind : std::uint8_t {
     join,  // without a vector: the round in which the sender entered the view
     model  // what the sender mixes with in this round
@@ -40,14 +39,8 @@ struct DpsgdHeader {
   Epoch epoch = 0;       // of the view whose graph it is of
   Round round = 0;
   double samples = 0;  // the sender's estimate of what a worker has used in the mean
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit(Field{.name = "kind", .max = 1}, self.kind);
-    visit(Field{.name = "is_whole"}, self.is_whole);
-    visit(Field{.name = "epoch"}, self.epoch);
-    visit(Field{.name = "round", .max = 0x1p50}, self.round);
-    visit(Field{.name = "samples", .min = 0, .max = 0x1p60}, self.samples);
-  }
+  LONGHAUL_FIELDS((kind, .max = 1), is_whole, epoch, (round, .max = 0x1p50),
+                  (samples, .min = 0, .max = 0x1p60))
 };
 
 namespace gossip {
@@ -117,7 +110,7 @@ inline Graph best_rate(std::uint32_t n, const Rates& rates, std::uint32_t degree
   for (std::uint32_t i = 0; i < n; ++i)
     for (std::uint32_t j = i + 1; j < n; ++j)
       pairs.emplace_back(rates ? -std::min(rates(i, j), rates(j, i)) : 0.0, i, j);
-  std::sort(pairs.begin(), pairs.end());
+  std::ranges::sort(pairs);
   Graph graph(n);
   std::vector<std::uint32_t> parents(n);
   std::iota(parents.begin(), parents.end(), 0u);
@@ -176,7 +169,7 @@ class Neighbours {
         return rates(workers[from], workers[to]);
       };
     const Graph graph = make_graph(kind, std::uint32_t(workers.size()), by_number, degree);
-    const auto found = std::lower_bound(workers.begin(), workers.end(), self);
+    const auto found = std::ranges::lower_bound(workers, self);
     LH_CHECK(found != workers.end() && *found == self);
     const auto i = std::uint32_t(found - workers.begin());
     Weights weights;
@@ -244,10 +237,7 @@ class Neighbours {
 
   // Of these neighbours: who has not told its round; and the latest of the rounds told, or `least`.
   std::vector<Rank> untold(const std::vector<Rank>& of) const {
-    std::vector<Rank> ranks;
-    for (const Rank rank : of)
-      if (!edges_.at(rank).first) ranks.push_back(rank);
-    return ranks;
+    return those_of(of, [&](Rank rank) { return !edges_.at(rank).first; });
   }
 
   Round latest(const std::vector<Rank>& of, Round least) const {

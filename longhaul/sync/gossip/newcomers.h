@@ -1,7 +1,6 @@
 #pragma once
 // Newcomers are the workers that have returned and may have no model yet, as all workers know them.
 // The senior worker sends its state to each of them, once; if it is lost, the next senior does.
-#include <map>
 #include <set>
 
 #include "longhaul/sync/state_transfer.h"
@@ -24,19 +23,12 @@ class Newcomers {
   // At a node that has a model, whenever it can be written down: sends it to those who are owed it,
   // as `write` archives it, with the round that it is of.
   // `below`: the turn as the transfer sees it.
-  template <class Write>
-  void hand_over(StateTransfer& transfer, Round round, const Turn& turn, Turn below,
-                 Write&& write) {
-    const std::set<Rank> owed = take_owed(transfer, turn);
-    if (owed.empty()) return;
-    Archive ar;
-    write(ar);
-    const Bytes bytes = share(ar.take());
-    for (const Rank to : owed) transfer.send(to, {round, false, bytes}, below);
+  void hand_over(StateTransfer& transfer, Round round, const Turn& turn, Turn below, auto&& write) {
+    transfer.send(take_owed(transfer, turn), round, false, write, below);
   }
   // Is anybody left who can send this node, which has none, a model?
   static Status check_sender(const Turn& turn) {
-    if (senior_worker(turn.place(), turn.view()) != turn.self()) return Ok{};
+    if (!is_senior(turn)) return Ok{};
     return unavailable("all sites that knew the model are lost; resume from a checkpoint");
   }
   void state(Archive& ar) { ar(waiting_, was_sent_); }
@@ -46,7 +38,7 @@ class Newcomers {
   std::set<Rank> take_owed(const StateTransfer& transfer, const Turn& turn) {
     std::erase_if(waiting_, [&](Rank rank) { return transfer.has_state(rank); });
     std::set<Rank> owed;
-    if (waiting_.empty() || senior_worker(turn.place(), turn.view()) != turn.self()) return owed;
+    if (waiting_.empty() || !is_senior(turn)) return owed;
     for (const Rank rank : waiting_)
       if (rank != turn.self() && was_sent_.insert(rank).second) owed.insert(rank);
     return owed;
@@ -54,17 +46,5 @@ class Newcomers {
 
   std::set<Rank> waiting_, was_sent_;
 };
-
-// The state that a returned node has received goes through `read`, which archives it, and is
-// dropped. An Error: it is none of this job.
-template <class Read>
-Status read_received(StateTransfer& transfer, Read&& read) {
-  Archive ar(*transfer.received()->bytes);
-  read(ar);
-  const Status done = ar.finish();
-  transfer.drop_received();
-  if (done) return Ok{};
-  return malformed("the state that was received is none of this job: " + done.error().what);
-}
 
 }  // namespace longhaul::sync::gossip

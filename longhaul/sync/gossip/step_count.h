@@ -22,26 +22,16 @@ class StepCount final : public Machine {
  public:
   using Reason = StopRule::Reason;
   struct Taken {  // to the senior: by the sender, since the run began
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "taken";
+    LONGHAUL_MESSAGE(1, "taken");
     std::uint64_t units = 0;
     std::uint64_t samples = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "units", .max = 0x1p40}, self.units);
-      visit(Field{.name = "samples", .max = 0x1p50}, self.samples);
-    }
+    LONGHAUL_FIELDS((units, .max = 0x1p40), (samples, .max = 0x1p50))
   };
   struct RoundsDone {  // of the run; from the senior to all, and to a new senior
-    static constexpr std::uint16_t kKind = 2;
-    static constexpr std::string_view kName = "rounds_done";
+    LONGHAUL_MESSAGE(2, "rounds_done");
     Round rounds = 0;
     Reason reason = Reason::none;  // else the run is over
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit(Field{.name = "rounds", .max = 0x1p50}, self.rounds);
-      visit(Field{.name = "reason", .max = 4}, self.reason);
-    }
+    LONGHAUL_FIELDS((rounds, .max = 0x1p50), (reason, .max = 4))
   };
   using Messages = MessageList<Taken, RoundsDone>;
 
@@ -121,9 +111,6 @@ class StepCount final : public Machine {
   void state(Archive& ar) override { ar(own_, taken_, before_, known_, due_, open_); }
 
  private:
-  bool is_senior(const Turn& turn) const {
-    return senior_worker(turn.place(), turn.view()) == turn.self();
-  }
   // Of the senior. Counts only grow: what comes twice or late changes nothing.
   void count(Rank from, const Taken& taken, Turn& turn) {
     Taken& of = taken_[from];
@@ -149,7 +136,7 @@ class StepCount final : public Machine {
   }
 
   void tell_all(Turn& turn) {
-    for (const Rank rank : live_with(Role::worker, turn.place(), turn.view()))
+    for (const Rank rank : live_workers(turn))
       if (rank != turn.self()) turn.send(rank, known_, {}, kControl);
   }
 

@@ -135,7 +135,7 @@ Labels kmeans(const std::vector<Point>& points, std::uint32_t k, std::uint64_t s
 }
 
 double silhouette(const std::vector<Point>& points, const Labels& labels) {
-  const std::uint32_t clusters = *std::max_element(labels.begin(), labels.end()) + 1;
+  const std::uint32_t clusters = *std::ranges::max_element(labels) + 1;
   double sum = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
     std::vector<double> far(clusters), count(clusters);
@@ -176,7 +176,7 @@ std::vector<std::vector<Rank>> group_by_sketch(const std::map<Rank, std::vector<
   std::vector<std::pair<std::vector<float>, Rank>> order;  // by sketch: ranks have no influence
   std::vector<std::vector<Rank>> groups;
   for (const auto& [rank, sketch] : sketches) {
-    const bool zero = std::all_of(sketch.begin(), sketch.end(), [](float s) { return s == 0; });
+    const bool zero = std::ranges::all_of(sketch, [](float s) { return s == 0; });
     zero ? groups.push_back({rank}) : order.push_back({sketch, rank});
   }
   if (order.empty()) {
@@ -184,17 +184,17 @@ std::vector<std::vector<Rank>> group_by_sketch(const std::map<Rank, std::vector<
     for (const auto& [rank, sketch] : sketches) everybody.push_back(rank);
     return {everybody};
   }
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   std::vector<Point> rows;
   for (const auto& [sketch, rank] : order) rows.emplace_back(sketch.begin(), sketch.end());
   const Labels labels = cluster(component_scores(std::move(rows)), k, seed, round);
   std::map<std::uint32_t, std::vector<Rank>> by_label;
   for (std::size_t i = 0; i < order.size(); ++i) by_label[labels[i]].push_back(order[i].second);
   for (auto& [label, members] : by_label) {
-    std::sort(members.begin(), members.end());
+    std::ranges::sort(members);
     groups.push_back(std::move(members));
   }
-  std::sort(groups.begin(), groups.end());
+  std::ranges::sort(groups);
   return groups;
 }
 

@@ -94,7 +94,7 @@ class Urgencies {
       const auto late = late_at(rank);
       order.emplace_back(late && *late <= now, times_.at(rank), rank);
     }
-    std::sort(order.begin(), order.end());
+    std::ranges::sort(order);
     std::vector<Rank> ranks;
     for (const auto& [late, time, rank] : order)
       if (ranks.size() < need.quota) ranks.push_back(rank);

@@ -19,67 +19,52 @@ struct Config {
   double keep_below = 0.75;
   double progress_s = 0.1;
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(mode,
-                   .doc =
-                       "bsp: lock step, one plan for all; ssp: each sends when it is ready, and "
-                       "its receivers are chosen then",
-                   .choices = {"bsp", "ssp"});
-    LONGHAUL_FIELD(receivers,
-                   .doc =
-                       "selmcast: by bandwidth, and more where that costs no time; orpheus: by "
-                       "chance; all: everybody; optimal (bsp, up to 30 workers): by an integer "
-                       "programme",
-                   .choices = {"selmcast", "orpheus", "all", "optimal"});
-    LONGHAUL_FIELD(share, .doc = "of the workers: the least that each sends to (p)", .max = 1,
-                   .positive = true);
-    LONGHAUL_FIELD(overdue_after,
-                   .doc =
-                       "a worker that has had nothing of another for more than so many rounds "
-                       "gets its model in the next (k); 0: never",
-                   .max = 1e6);
-    LONGHAUL_FIELD(steps, .doc = "local steps in a round", .min = 1);
-    LONGHAUL_FIELD(payload,
-                   .doc =
-                       "model: the whole model, which is averaged; update (bsp): what the receiver "
-                       "is owed of the sender's steps, each of which counts 1/n",
-                   .choices = {"model", "update"});
-    LONGHAUL_FIELD(debt_mb, .doc = "payload = update: the most memory of a worker for what it owes",
-                   .unit = "MB", .positive = true);
-    LONGHAUL_FIELD(multicast,
-                   .doc =
-                       "l7: a copy to each receiver; l3 (simulate only): the network copies, one "
-                       "flow at the rate of the slowest receiver",
-                   .choices = {"l7", "l3"});
-    LONGHAUL_FIELD(rates,
-                   .doc =
-                       "what plans are made by. configured: [wan]; measured: what earlier rounds "
-                       "have shown",
-                   .choices = {"configured", "measured"});
-    LONGHAUL_FIELD(
-        staleness,
-        .doc = "ssp: rounds that a worker may be ahead of the slowest when it begins one",
-        .max = 1e6);
-    LONGHAUL_FIELD(keep_below,
-                   .doc =
-                       "ssp: what has less than this share of its bytes left is not cancelled "
-                       "(eta)",
-                   .max = 1);
-    LONGHAUL_FIELD(progress_s, .doc = "ssp: how often a sender says what it has left", .unit = "s",
-                   .positive = true);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(mode,
+                 "bsp: lock step, one plan for all; ssp: each sends when it is ready, and its "
+                 "receivers are chosen then",
+                 .choices = {"bsp", "ssp"});
+    LONGHAUL_KEY(receivers,
+                 "selmcast: by bandwidth, and more where that costs no time; orpheus: by chance; "
+                 "all: everybody; optimal (bsp, up to 30 workers): by an integer programme",
+                 .choices = {"selmcast", "orpheus", "all", "optimal"});
+    LONGHAUL_KEY(share, "of the workers: the least that each sends to (p)", .max = 1,
+                 .positive = true);
+    LONGHAUL_KEY(overdue_after,
+                 "a worker that has had nothing of another for more than so many rounds gets its "
+                 "model in the next (k); 0: never",
+                 .max = 1e6);
+    LONGHAUL_KEY(steps, "local steps in a round", .min = 1);
+    LONGHAUL_KEY(payload,
+                 "model: the whole model, which is averaged; update (bsp): what the receiver is "
+                 "owed of the sender's steps, each of which counts 1/n",
+                 .choices = {"model", "update"});
+    LONGHAUL_KEY(debt_mb, "payload = update: the most memory of a worker for what it owes",
+                 .unit = "MB", .positive = true);
+    LONGHAUL_KEY(multicast,
+                 "l7: a copy to each receiver; l3 (simulate only): the network copies, one flow at "
+                 "the rate of the slowest receiver",
+                 .choices = {"l7", "l3"});
+    LONGHAUL_KEY(
+        rates,
+        "what plans are made by. configured: [wan]; measured: what earlier rounds have shown",
+        .choices = {"configured", "measured"});
+    LONGHAUL_KEY(staleness,
+                 "ssp: rounds that a worker may be ahead of the slowest when it begins one",
+                 .max = 1e6);
+    LONGHAUL_KEY(keep_below,
+                 "ssp: what has less than this share of its bytes left is not cancelled (eta)",
+                 .max = 1);
+    LONGHAUL_KEY(progress_s, "ssp: how often a sender says what it has left", .unit = "s",
+                 .positive = true);
   }
 };
 
 // Of a model that is sent.
 struct Header {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   Round round = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(round, .max = 0x1p50);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(round, .max = 0x1p50); }
 };
 
 // The class of service of models that the network copies, and of nothing else.

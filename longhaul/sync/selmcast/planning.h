@@ -92,8 +92,7 @@ class Planning final : public Machine {
     outside      // has come back, and has no model
   };
   struct Standing {  // to the manager
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "standing";
+    LONGHAUL_MESSAGE(1, "standing");
     Epoch epoch = 0;
     Round round = 0;
     Stage stage = Stage::computing;
@@ -101,36 +100,27 @@ class Planning final : public Machine {
     std::vector<Round>
         served;  // by rank: the round after the last in which it got a model; 0: none
     MeasuredRates rates = {};
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
+    static void fields(auto& self, auto&& visit) {
       LONGHAUL_FIELD(epoch);
       LONGHAUL_FIELD(round, .max = 0x1p50);
       LONGHAUL_FIELD(stage, .max = 3);
       LONGHAUL_FIELD(samples, .max = 0x1p50);
-      LONGHAUL_FIELD(served,
-                     .doc = "by rank: the round after the last in which it got a model; 0: none");
-      LONGHAUL_FIELD(rates, .doc = "empty unless plans are made by them");
+      LONGHAUL_KEY(served, "by rank: the round after the last in which it got a model; 0: none");
+      LONGHAUL_KEY(rates, "empty unless plans are made by them");
     }
   };
   struct Plan {  // from the manager
-    static constexpr std::uint16_t kKind = 2;
-    static constexpr std::string_view kName = "plan";
+    LONGHAUL_MESSAGE(2, "plan");
     Epoch epoch = 0;
     Round round = 0;
     std::uint64_t samples = 0;  // that all have used
     std::vector<Rank> receivers = {}, expected = {};
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(epoch);
-      LONGHAUL_FIELD(round, .max = 0x1p50);
-      LONGHAUL_FIELD(samples, .max = 0x1p60);
-      LONGHAUL_FIELD(receivers, .doc = "of the model of the node that gets this");
-      LONGHAUL_FIELD(expected, .doc = "whose models it gets");
-    }
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (samples, .max = 0x1p60),
+                    (receivers, .doc = "of the model of the node that gets this"),
+                    (expected, .doc = "whose models it gets"))
   };
   struct LeftOut {  // from a new manager: these have no plan of the round, and get none
-    static constexpr std::uint16_t kKind = 3;
-    static constexpr std::string_view kName = "left_out";
+    LONGHAUL_MESSAGE(3, "left_out");
     Epoch epoch = 0;
     Round round = 0;
     std::vector<Rank> ranks;
@@ -228,7 +218,7 @@ class Planning final : public Machine {
       return malformed("a standing that is none of a worker of this job");
     if (standing.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
     standings_[from] = standing;
-    const std::vector<Rank> workers = live_with(Role::worker, turn.place(), turn.view());
+    const std::vector<Rank> workers = live_workers(turn);
     if (standings_.size() < workers.size()) return Ok{};
     if (!std::exchange(is_resolved_, true)) resolve(turn);
     make_plans(turn);

@@ -18,13 +18,10 @@ struct MeasuredRates {
   std::uint64_t up = 0, down = 0;
   std::vector<std::uint64_t> pairs = {};  // by rank of the receiver; empty: none is known
   bool operator==(const MeasuredRates&) const = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(up, .doc = "measured at its port", .max = 1e15, .unit = "bytes/s");
-    LONGHAUL_FIELD(down, .doc = "the same", .max = 1e15, .unit = "bytes/s");
-    LONGHAUL_FIELD(pairs, .doc = "by rank of the receiver; 0: not known", .max = 4096,
-                   .unit = "bytes/s");
-  }
+  LONGHAUL_FIELDS((up, .doc = "measured at its port", .max = 1e15, .unit = "bytes/s"),
+                  (down, .doc = "the same", .max = 1e15, .unit = "bytes/s"),
+                  (pairs, .doc = "by rank of the receiver; 0: not known", .max = 4096,
+                   .unit = "bytes/s"))
 };
 
 // What is known of the workers `live`, whose rates are `measured`, in their order. What is not

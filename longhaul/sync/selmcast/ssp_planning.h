@@ -9,7 +9,6 @@
 // A Progress says all that a manager needs of its sender. After a loss all send theirs again, and
 // a new manager goes on from them; plans and cancellations of the epoch before are void.
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -41,59 +40,46 @@ class SspPlanning final : public Machine {
     LONGHAUL_FIELDS(to, values)
   };
   struct Progress {  // to the manager
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "progress";
+    LONGHAUL_MESSAGE(1, "progress");
     Epoch epoch = 0;
     Round round = 0;
     Stage stage = Stage::computing;
     std::vector<Left> left = {};
     std::vector<Round> served = {};
     MeasuredRates rates = {};
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
+    static void fields(auto& self, auto&& visit) {
       LONGHAUL_FIELD(epoch);
       LONGHAUL_FIELD(round, .max = 0x1p50);
       LONGHAUL_FIELD(stage, .max = 2);
-      LONGHAUL_FIELD(left, .doc = "while it sends: its receivers, and what they do not have yet");
-      LONGHAUL_FIELD(served, .doc = "by rank: the round after the last that it has got; 0: none");
-      LONGHAUL_FIELD(rates, .doc = "empty unless plans are made by them");
+      LONGHAUL_KEY(left, "while it sends: its receivers, and what they do not have yet");
+      LONGHAUL_KEY(served, "by rank: the round after the last that it has got; 0: none");
+      LONGHAUL_KEY(rates, "empty unless plans are made by them");
     }
   };
   struct Receivers {  // from the manager: of the model of this round
-    static constexpr std::uint16_t kKind = 2;
-    static constexpr std::string_view kName = "receivers";
+    LONGHAUL_MESSAGE(2, "receivers");
     Epoch epoch = 0;
     Round round = 0;
     std::vector<Rank> ranks = {};
     LONGHAUL_FIELDS(epoch, round, ranks)
   };
   struct Withdraw {  // from the manager: these do not get the model of this round
-    static constexpr std::uint16_t kKind = 3;
-    static constexpr std::string_view kName = "withdraw";
+    LONGHAUL_MESSAGE(3, "withdraw");
     Epoch epoch = 0;
     Round round = 0;
     std::vector<Rank> ranks = {};
     LONGHAUL_FIELDS(epoch, round, ranks)
   };
   struct Slowest {  // from the manager
-    static constexpr std::uint16_t kKind = 4;
-    static constexpr std::string_view kName = "slowest";
+    LONGHAUL_MESSAGE(4, "slowest");
     Epoch epoch = 0;
     Round round = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(epoch);
-      LONGHAUL_FIELD(round, .doc = "that the slowest worker is in", .max = 0x1p50);
-    }
+    LONGHAUL_FIELDS(epoch, (round, .doc = "that the slowest worker is in", .max = 0x1p50))
   };
   struct Got {  // to the sender of a model: all of it is here
-    static constexpr std::uint16_t kKind = 5;
-    static constexpr std::string_view kName = "got";
+    LONGHAUL_MESSAGE(5, "got");
     Round round = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(round, .doc = "of the sender", .max = 0x1p50);
-    }
+    LONGHAUL_FIELDS((round, .doc = "of the sender", .max = 0x1p50))
   };
   using Messages = MessageList<Progress, Receivers, Withdraw, Slowest, Got>;
 
@@ -203,7 +189,7 @@ class SspPlanning final : public Machine {
     LH_TRY(check(from, said, turn));
     if (said.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
     note(workers_[from], said, turn);
-    const std::vector<Rank> live = live_with(Role::worker, turn.place(), turn.view());
+    const std::vector<Rank> live = live_workers(turn);
     if (workers_.size() < live.size()) return Ok{};  // an epoch begins with the progress of all
     tell_slowest(turn);
     for (const Rank rank : live) {

@@ -15,7 +15,7 @@
 
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/final_mean.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/gossip/step_count.h"
 #include "longhaul/sync/relay.h"
 #include "longhaul/sync/selmcast/config.h"
@@ -23,17 +23,27 @@
 
 namespace longhaul::sync::selmcast {
 
-class SspWorker final : public Strategy {
+enum class SspWorkerPhase : std::uint8_t {
+  not_started,
+  ready,  // waits until it may begin a round
+  computing,
+  planning,   // waits for its receivers
+  sending,    // until they have its model
+  waiting,    // has done its rounds, waits for the end of the run
+  averaging,  // takes part in the mean that the run ends with
+  ended
+};
+
+class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
  public:
   SspWorker(const Config& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay), /*returns=*/false),
+        config_(config),
         size_(place.layout->size()),
         place_(place),
-        final_(std::move(parts.overlay)),
         plan_(plan_config(config, parts, place)),
         planning_({.staleness = config.staleness, .keep_below = config.keep_below, .plan = plan_}),
         count_(parts.stop, place) {
-    own(final_.overlay(), kOverlayChild);
     channel_ = std::make_unique<Channel>(
         place,
         ChannelConfig{.stream = "selmcast",
@@ -93,8 +103,7 @@ class SspWorker final : public Strategy {
     if (phase_ != Phase::sending) return "";
     std::string text = "round " + std::to_string(done_) +
                        ": ranks that do not have its model:" + listed(unserved_);
-    const std::string below = channel_->waiting_for();
-    return below.empty() ? text : text + "; " + below;
+    return channel_->waiting_after(text);
   }
 
   void state(Archive& ar) override {
@@ -110,17 +119,7 @@ class SspWorker final : public Strategy {
   static constexpr TimerId kProgressTimer{1};
 
   using Channel = VectorChannel<Header>;
-  enum class Phase : std::uint8_t {
-    not_started,
-    ready,  // waits until it may begin a round
-    computing,
-    planning,   // waits for its receivers
-    sending,    // until they have its model
-    waiting,    // has done its rounds, waits for the end of the run
-    averaging,  // takes part in the mean that the run ends with
-    ended
-  };
-
+  using Phase = SspWorkerPhase;
   // No worker begins a round more than `staleness` ahead of this one.
   Result<bool> admit(Rank from, const Header& header, const ContentShape& shape) {
     if (shape.kind != ContentKind::values || shape.range.offset != 0 ||
@@ -134,8 +133,7 @@ class SspWorker final : public Strategy {
   }
 
   void receive(Turn& turn) {
-    while (channel_->lost()) {
-    }  // of a lost peer, or withdrawn
+    channel_->drop_lost();  // of a lost peer, or withdrawn
     while (const auto sent = channel_->sent()) meter_.sent(sent->to, sent->bytes, sent->took);
     while (auto one = channel_->poll(within(*channel_, turn))) {
       meter_.received(one->content.shape().bytes());
@@ -187,18 +185,13 @@ class SspWorker final : public Strategy {
         close(turn);
         return true;
       case Phase::averaging:
-        if (!final_.take(turn)) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
+        return end_with_mean(/*gives=*/true, turn);
       case Phase::computing:
         if (count_.is_over()) turn.stop_computing();
         return false;
-      case Phase::not_started:
-      case Phase::ended:
+      default:
         return false;
     }
-    return false;
   }
 
   // x <- (x + sum of what it has received) / (1 + their number), buffers too
@@ -255,9 +248,7 @@ class SspWorker final : public Strategy {
   void end_round(Turn& turn) {
     turn.cancel_timer(*this, kProgressTimer);
     turn.record("receivers", done_, double(receivers_.size()));
-    turn.record("scale", done_,
-                double(receivers_.size()) /
-                    double(live_with(Role::worker, turn.place(), turn.view()).size()));
+    turn.record("scale", done_, double(receivers_.size()) / double(live_workers(turn).size()));
     meter_.end_round(turn.now() - std::exchange(round_at_, turn.now()));
     if (plan_.is_measured) planning_.measured(meter_.rates(place_.size()));
     turn.record("send_s", done_, seconds(turn.now() - sent_at_));
@@ -273,27 +264,19 @@ class SspWorker final : public Strategy {
     turn.cancel_timer(*this, kProgressTimer);
     channel_->cancel(handle_, within(*channel_, turn));
     mix(turn);
-    phase_ = Phase::averaging;
-    const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-    if (!begun) fail(begun.error(), turn);
+    begin_mean(turn);
   }
 
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    turn.fail(
-        {error.kind, who("selmcast, round " + std::to_string(done_), turn.place()) + error.what});
-  }
+  std::string place_in_run() const override { return "selmcast, round " + std::to_string(done_); }
 
   const Config config_;
   const std::uint64_t size_;  // of the layout
   const Place place_;
-  gossip::FinalMean final_;
   std::unique_ptr<Channel> channel_;
   const PlanConfig plan_;
   SspPlanning planning_;
   gossip::StepCount count_;
 
-  Phase phase_ = Phase::not_started;
   Round done_ = 0;                     // of this worker; also the round that runs
   bool has_begun_ = false;             // planning_ knows of this round
   std::uint64_t samples_ = 0;          // of this round

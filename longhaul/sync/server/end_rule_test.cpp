@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/sync/server/clocks.h"
 #include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync::server {

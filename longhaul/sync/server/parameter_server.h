@@ -36,7 +36,7 @@ class ParameterServer : public Machine {
     }
     for (Rank rank : back) welcome(rank);
     if (ended_) return;
-    if (live_with(Role::worker, turn.place(), turn.view()).empty()) {
+    if (live_workers(turn).empty()) {
       ended_ = failed_ = true;
       return turn.fail(
           state_lost("all workers are lost: nobody is left to train; restart them and resume"));
@@ -135,7 +135,7 @@ class ParameterServer : public Machine {
     given_.clear();
     waiting_.clear();
     out_.clear();
-    const std::vector<Rank> live = live_with(Role::worker, turn.place(), turn.view());
+    const std::vector<Rank> live = live_workers(turn);
     pending_pulls_ = {live.begin(), live.end()};
     for (Rank rank : setup_.workers)
       if (!turn.view().has(rank)) drop(rank);
@@ -267,7 +267,7 @@ class ParameterServer : public Machine {
   // run.
   void mix_buffers(std::span<const float> values, Turn& turn) {
     const std::size_t from = parameters().length;
-    const auto workers = live_with(Role::worker, turn.place(), turn.view()).size();
+    const auto workers = live_workers(turn).size();
     mix(store_.change().subspan(from), values.subspan(from), 1 / double(workers));
   }
 
@@ -327,7 +327,7 @@ class ParameterServer : public Machine {
     if (ended_) return;
     ended_ = true;
     waiting_.clear();
-    for (Rank rank : live_with(Role::worker, turn.place(), turn.view())) {
+    for (Rank rank : live_workers(turn)) {
       drop(rank);
       if (!have_last_.contains(rank)) send_last(rank);
     }

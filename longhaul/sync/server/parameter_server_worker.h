@@ -23,7 +23,7 @@ class ParameterServerWorker : public Machine {
   void on_start(Turn& turn) final {
     knows_server_ = !turn.place().comes_back();
     if (!knows_server_) return wait(turn);
-    if (live_with(Role::worker, turn.place(), turn.view()).front() == turn.self()) send_start(turn);
+    if (live_workers(turn).front() == turn.self()) send_start(turn);
     if (!prepares(turn)) ask(turn);
   }
 
@@ -100,7 +100,7 @@ class ParameterServerWorker : public Machine {
     setup_.server = server;
     knows_server_ = true;
     if (ending_) return;  // the model that the run ends with comes next
-    const bool lowest = live_with(Role::worker, turn.place(), turn.view()).front() == turn.self();
+    const bool lowest = live_workers(turn).front() == turn.self();
     if (wants_start && lowest) send_start(turn);
     if (!prepares(turn)) ask(turn);
   }
@@ -120,7 +120,7 @@ class ParameterServerWorker : public Machine {
     }
     ending_ = false;
     oldest_ = 0;  // the new one may have lost some
-    const Rank lowest = live_with(Role::worker, turn.place(), turn.view()).front();
+    const Rank lowest = live_workers(turn).front();
     start_is_due_ = !begun_ && lowest == turn.self();
     if (phase_ == Phase::waiting) {
       ask(turn);
@@ -208,7 +208,7 @@ class ParameterServerWorker : public Machine {
                      .version = version_,
                      .samples = computed.samples,
                      .extension = push_extension(computed)},
-                    std::make_shared<const std::vector<float>>(std::move(values))});
+                    snapshot_of(std::move(values))});
     if (asks) wait(turn);
   }
 
@@ -249,7 +249,7 @@ class ParameterServerWorker : public Machine {
   void set_model(const Snapshot& model, Turn& turn) const {
     const auto x = turn.params();
     LH_CHECK(model->size() == x.size());
-    std::copy(model->begin(), model->end(), x.begin());
+    std::ranges::copy(*model, x.begin());
   }
 
   Setup setup_;

@@ -28,7 +28,7 @@ class ParameterStore {
   std::uint64_t version() const { return version_; }
   std::span<const float> values() const { return *values_; }
   Snapshot snapshot() const { return values_; }
-  Snapshot copy() const { return std::make_shared<const std::vector<float>>(*values_); }
+  Snapshot copy() const { return snapshot_of(*values_); }
 
   // The values, to be changed in place; then committed().
   std::span<float> change() {

@@ -20,8 +20,7 @@ Result<T> from_extension(const Extension& bytes) {
 }
 
 struct ServerHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   enum class Kind : std::uint8_t {
     start,   // to the server: the model that training starts from
     pull,    // to the server, without a vector: asks for the model
@@ -40,14 +39,8 @@ struct ServerHeader {
   Extension extension = {};
 
   bool is_for_server() const { return kind < Kind::model || kind == Kind::ended; }
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 7);
-    LONGHAUL_FIELD(asks);
-    LONGHAUL_FIELD(version, .max = 0x1p50);
-    LONGHAUL_FIELD(samples, .max = 0x1p40);
-    LONGHAUL_FIELD(extension, .max = 32768);
-  }
+  LONGHAUL_FIELDS((kind, .max = 7), asks, (version, .max = 0x1p50), (samples, .max = 0x1p40),
+                  (extension, .max = 32768))
 };
 
 using ServerChannel = VectorChannel<ServerHeader>;

@@ -90,8 +90,7 @@ class ServerStrategy final : public Strategy {
   // Until nobody has anything to say: a node that is worker and server tells itself, too.
   void on_progress(Turn& turn) override {
     Turn below = within(*channel_, turn);
-    while (channel_->lost()) {
-    }  // worker and server follow the view
+    channel_->drop_lost();  // worker and server follow the view
     while (over_ && channel_->poll(below)) {
     }  // what was on its way
     // To those that return after the end.

@@ -32,15 +32,10 @@ inline std::vector<Rank> followers_of(Rank server, const Place& place, const Vie
 }
 
 struct StandbyHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
-  std::uint64_t version = 0;  // of the model
-  bool last = false;          // the rest of the state: with it the copy is whole
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(version, .max = 0x1p50);
-    LONGHAUL_FIELD(last);
-  }
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
+  std::uint64_t version = 0;      // of the model
+  bool last = false;              // the rest of the state: with it the copy is whole
+  LONGHAUL_FIELDS((version, .max = 0x1p50), last)
 };
 
 class Standby final : public Machine {
@@ -72,8 +67,7 @@ class Standby final : public Machine {
 
   // At the server, after each turn: sends a copy to the followers to which one is due, if they
   // `may_get` it. `rest` is asked for only then.
-  template <class MayGet, class MakeRest>
-  void offer(std::uint64_t version, const Snapshot& model, MayGet&& may_get, MakeRest&& rest,
+  void offer(std::uint64_t version, const Snapshot& model, auto&& may_get, auto&& rest,
              Turn& turn) {
     std::vector<Rank> to = due(version, turn);
     std::erase_if(to, [&](Rank rank) { return !may_get(rank); });
@@ -90,8 +84,7 @@ class Standby final : public Machine {
   std::optional<Copy> take() { return std::exchange(whole_, std::nullopt); }
 
   void on_progress(Turn& turn) override {
-    while (channel_.lost()) {
-    }
+    channel_.drop_lost();
     std::erase_if(sent_, [&](const auto& one) { return !turn.view().has(one.first); });
     while (auto one = channel_.poll(within(channel_, turn))) {
       if (one->from != server_) continue;  // it serves no more

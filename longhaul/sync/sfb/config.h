@@ -21,76 +21,59 @@ struct Config {
   double rule_delay_ms = 40;
   double rule_gflops = 2;
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(staleness,
-                   .doc =
-                       "the most clocks that a worker may lead the slowest one by when it begins "
-                       "the next; 0: all apply one sum in the order of ranks",
-                   .max = 1000);
-    LONGHAUL_FIELD(rule,
-                   .doc =
-                       "which fully connected layers go as factors: those for which factors are "
-                       "fewer bytes than the matrix; less time, by rule_*; all; none",
-                   .choices = {"bytes", "time", "always", "never"});
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(staleness,
+                 "the most clocks that a worker may lead the slowest one by when it begins the "
+                 "next; 0: all apply one sum in the order of ranks",
+                 .max = 1000);
+    LONGHAUL_KEY(rule,
+                 "which fully connected layers go as factors: those for which factors are fewer "
+                 "bytes than the matrix; less time, by rule_*; all; none",
+                 .choices = {"bytes", "time", "always", "never"});
     spread_fields(self, visit);
-    visit(
-        Field{.name = "sparse_v",
-              .doc = "with an exact codec, factors v of which less than half is not 0 go as pairs "
-                     "of index and value"},
-        self.sparse_v);
-    LONGHAUL_FIELD(wait_free,
-                   .doc =
-                       "layers leave as the backward pass reaches them, those near the output "
-                       "first, while those below are computed; for models whose layers follow one "
-                       "another");
-    LONGHAUL_FIELD(backward_shares,
-                   .doc =
-                       "wait_free, simulate only: share of a step's time that the backward pass of "
-                       "each part takes, from the input on; the rest is the forward pass. Empty: "
-                       "two thirds of the step, by parameters");
-    LONGHAUL_FIELD(hash_every,
-                   .doc =
-                       "staleness 0: workers compare hashes of their models after so many clocks, "
-                       "and a difference ends the run; with spread = \"partial\" where that is "
-                       "after a mean; 0: never",
-                   .max = 1e12, .unit = "clocks");
-    LONGHAUL_FIELD(on_divergence,
-                   .doc =
-                       "where hashes differ; stop: the run ends; adopt: all take the model and the "
-                       "optimiser of the lowest rank and go on, and no lost worker comes back",
-                   .choices = {"stop", "adopt"});
+    LONGHAUL_KEY(sparse_v,
+                 "with an exact codec, factors v of which less than half is not 0 go as pairs of "
+                 "index and value");
+    LONGHAUL_KEY(wait_free,
+                 "layers leave as the backward pass reaches them, those near the output first, "
+                 "while those below are computed; for models whose layers follow one another");
+    LONGHAUL_KEY(backward_shares,
+                 "wait_free, simulate only: share of a step's time that the backward pass of each "
+                 "part takes, from the input on; the rest is the forward pass. Empty: two thirds "
+                 "of the step, by parameters");
+    LONGHAUL_KEY(
+        hash_every,
+        "staleness 0: workers compare hashes of their models after so many clocks, and a "
+        "difference ends the run; with spread = \"partial\" where that is after a mean; 0: never",
+        .max = 1e12, .unit = "clocks");
+    LONGHAUL_KEY(on_divergence,
+                 "where hashes differ; stop: the run ends; adopt: all take the model and the "
+                 "optimiser of the lowest rank and go on, and no lost worker comes back",
+                 .choices = {"stop", "adopt"});
     rule_fields(self, visit);
   }
 
  private:
-  template <class Self, class Visit>
-  static void spread_fields(Self& self, Visit&& visit) {
-    visit(
-        Field{.name = "spread",
-              .doc = "full: to every worker; tree: workers pass them on; site: one worker of each "
-                     "other site passes them on; auto: site where a site has several workers, "
-                     "else full up to 8 workers and tree beyond; partial: to partial_peers others, "
-                     "in each clock to others, and a mean of all models every mean_every clocks",
-              .choices = {"auto", "full", "tree", "site", "partial"}},
-        self.spread);
-    LONGHAUL_FIELD(partial_peers,
-                   .doc =
-                       "spread = \"partial\": to how many others a worker sends its factors of a "
-                       "clock; 0: ceil(log2 of the workers)",
-                   .max = 4096);
-    LONGHAUL_FIELD(mean_every,
-                   .doc = "spread = \"partial\": clocks between exact means of all models",
-                   .min = 1, .max = 1e9, .unit = "clocks");
+  static void spread_fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(spread,
+                 "full: to every worker; tree: workers pass them on; site: one worker of each "
+                 "other site passes them on; auto: site where a site has several workers, else "
+                 "full up to 8 workers and tree beyond; partial: to partial_peers others, in each "
+                 "clock to others, and a mean of all models every mean_every clocks",
+                 .choices = {"auto", "full", "tree", "site", "partial"});
+    LONGHAUL_KEY(partial_peers,
+                 "spread = \"partial\": to how many others a worker sends its factors of a clock; "
+                 "0: ceil(log2 of the workers)",
+                 .max = 4096);
+    LONGHAUL_KEY(mean_every, "spread = \"partial\": clocks between exact means of all models",
+                 .min = 1, .max = 1e9, .unit = "clocks");
   }
-  template <class Self, class Visit>
-  static void rule_fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(rule_mbps, .doc = "rule = \"time\": what a worker can send", .max = 1e9,
-                   .unit = "Mbit/s", .positive = true);
-    LONGHAUL_FIELD(rule_delay_ms, .doc = "rule = \"time\": one way", .min = 0, .max = 1e6,
-                   .unit = "ms");
-    LONGHAUL_FIELD(rule_gflops, .doc = "rule = \"time\": speed at which factors are multiplied",
-                   .max = 1e9, .unit = "Gflop/s", .positive = true);
+  static void rule_fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(rule_mbps, "rule = \"time\": what a worker can send", .max = 1e9, .unit = "Mbit/s",
+                 .positive = true);
+    LONGHAUL_KEY(rule_delay_ms, "rule = \"time\": one way", .min = 0, .max = 1e6, .unit = "ms");
+    LONGHAUL_KEY(rule_gflops, "rule = \"time\": speed at which factors are multiplied", .max = 1e9,
+                 .unit = "Gflop/s", .positive = true);
   }
 };
 

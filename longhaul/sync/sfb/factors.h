@@ -28,7 +28,7 @@ inline void weight_gradient(std::span<const FactorTerm> terms, std::size_t out, 
   LH_CHECK(into.size() == out * in);
   std::vector<double> sums(in);
   for (std::size_t j = 0; j < out; ++j) {
-    std::fill(sums.begin(), sums.end(), 0.0);
+    std::ranges::fill(sums, 0.0);
     for (const FactorTerm& term : terms) {
       const auto& [u, v] = *term.factors;
       for (std::size_t k = 0; k * out < u.size(); ++k) {

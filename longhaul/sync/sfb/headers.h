@@ -8,10 +8,9 @@ namespace longhaul::sync::sfb {
 
 // Of the stream of factors. (origin, clock, part) names what is sent; content: encoding.h.
 struct FactorsHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "factors";
-  Epoch epoch = 0;  // of the view in which it was sent, or sent again
-  Round clock = 0;  // of its origin, from 0
+  LONGHAUL_MESSAGE(0, "factors");  // not a message by itself: it is in one
+  Epoch epoch = 0;                 // of the view in which it was sent, or sent again
+  Round clock = 0;                 // of its origin, from 0
   Rank origin = 0;
   std::uint32_t part = 0;     // a layer that goes as factors; or the rest of the gradient
   std::uint32_t rows = 0;     // of u and v
@@ -21,20 +20,9 @@ struct FactorsHeader {
   bool sparse = false;        // v as pairs of index and value
   std::uint64_t pairs = 0;    // of a sparse v
   std::uint64_t samples = 0;  // that the gradient is the mean over
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(clock, .max = 0x1p50);
-    LONGHAUL_FIELD(origin);
-    LONGHAUL_FIELD(part);
-    LONGHAUL_FIELD(rows);
-    LONGHAUL_FIELD(parties, .min = 1, .max = 4096);
-    LONGHAUL_FIELD(repeat);
-    LONGHAUL_FIELD(u_bytes, .max = 0x1p43);
-    LONGHAUL_FIELD(sparse);
-    LONGHAUL_FIELD(pairs, .max = 0x1p40);
-    LONGHAUL_FIELD(samples, .min = 1, .max = 0x1p40);
-  }
+  LONGHAUL_FIELDS(epoch, (clock, .max = 0x1p50), origin, part, rows,
+                  (parties, .min = 1, .max = 4096), repeat, (u_bytes, .max = 0x1p43), sparse,
+                  (pairs, .max = 0x1p40), (samples, .min = 1, .max = 0x1p40))
 };
 
 // Clocks of a worker that are here in full, in a report.
@@ -42,19 +30,13 @@ struct HeldClocks {
   Rank origin = 0;
   Round from = 0;
   std::uint32_t count = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(origin);
-    LONGHAUL_FIELD(from, .max = 0x1p50);
-    LONGHAUL_FIELD(count);
-  }
+  LONGHAUL_FIELDS(origin, (from, .max = 0x1p50), count)
 };
 
 // Of the stream of control messages, without a vector.
 inline constexpr std::uint32_t kMostHeld = 2000;  // a report stays below channel::kMostHeaderBytes
 struct ControlHeader {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "control";
+  LONGHAUL_MESSAGE(1, "control");
   enum class Kind : std::uint8_t {
     report,  // in a new view: what is here
     hash     // of the model after `clock` clocks
@@ -68,28 +50,15 @@ struct ControlHeader {
   std::vector<Round> done = {};  // of each rank, below which the sender lacks nothing
   // Of those who are lost or have come back.
   std::vector<HeldClocks> held = {};
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 1);
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(clock, .max = 0x1p50);
-    LONGHAUL_FIELD(hash);
-    LONGHAUL_FIELD(is_outside);
-    LONGHAUL_FIELD(entry, .max = 0x1p50);
-    LONGHAUL_FIELD(done, .max = 4096);
-    LONGHAUL_FIELD(held, .max = kMostHeld);
-  }
+  LONGHAUL_FIELDS((kind, .max = 1), epoch, (clock, .max = 0x1p50), hash, is_outside,
+                  (entry, .max = 0x1p50), (done, .max = 4096), (held, .max = kMostHeld))
 };
 
 // Of the stream of models that others adopt; content: the bytes of a model and its optimiser.
 struct AdoptedHeader {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "adopted";
+  LONGHAUL_MESSAGE(2, "adopted");
   Round comparison = 0;  // that found copies to differ
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(comparison, .max = 0x1p50);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(comparison, .max = 0x1p50); }
 };
 
 }  // namespace longhaul::sync::sfb

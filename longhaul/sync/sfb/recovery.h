@@ -7,7 +7,6 @@
 // what the giver has not done yet, whose state it will have. Ours.
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "longhaul/base/archive.h"
@@ -29,16 +28,13 @@ class Recovery {
 
   // False: it has reported, or does not live.
   bool report(Rank from, const ControlHeader& report) {
-    if (!std::binary_search(live_.begin(), live_.end(), from)) return false;
+    if (!std::ranges::binary_search(live_, from)) return false;
     return reports_.try_emplace(from, report).second;
   }
 
   // Who has not reported.
   std::vector<Rank> missing() const {
-    std::vector<Rank> ranks;
-    for (const Rank rank : live_)
-      if (!reports_.contains(rank)) ranks.push_back(rank);
-    return ranks;
+    return those_of(live_, [&](Rank rank) { return !reports_.contains(rank); });
   }
 
   // When all have reported:

@@ -21,7 +21,7 @@ Sites sites_of(const std::vector<Rank>& workers, const Place& place) {
 std::vector<Rank> tree_hops(Rank origin, Rank self, const std::vector<Rank>& workers) {
   const std::size_t count = workers.size();
   const auto position = [&](Rank rank) {
-    return std::size_t(std::lower_bound(workers.begin(), workers.end(), rank) - workers.begin());
+    return std::size_t(std::ranges::lower_bound(workers, rank) - workers.begin());
   };
   const std::size_t first = position(origin), own = (position(self) + count - first) % count;
   std::vector<Rank> to;
@@ -51,7 +51,7 @@ std::vector<Rank> site_hops(Rank origin, Rank self, const std::vector<Rank>& wor
 std::vector<Rank> partial_others(Round clock, Rank self, std::uint32_t peers,
                                  const std::vector<Rank>& workers, bool behind) {
   const std::size_t count = workers.size();
-  const auto at = std::lower_bound(workers.begin(), workers.end(), self);
+  const auto at = std::ranges::lower_bound(workers, self);
   LH_CHECK(at != workers.end() && *at == self);
   const auto own = std::size_t(at - workers.begin());
   std::vector<Rank> ranks;
@@ -90,7 +90,7 @@ std::vector<Rank> next_hops(Spread spread, Rank origin, Rank self, const std::ve
   }
   std::erase(to, self);
   std::erase(to, origin);
-  std::sort(to.begin(), to.end());
+  std::ranges::sort(to);
   return to;
 }
 

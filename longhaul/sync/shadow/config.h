@@ -26,61 +26,50 @@ struct ShadowConfig {
   std::uint32_t servers = 1;
   std::uint32_t min_sites = 1;
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(algorithm,
-                   .doc =
-                       "what is synchronised: the mean of all models, the same through a "
-                       "momentum filter, or each trainer's model and a server's centre",
-                   .choices = {"ma", "bmuf", "easgd"});
-    LONGHAUL_FIELD(mode,
-                   .doc =
-                       "beside the training, which never waits; or in its loop, every `steps` "
-                       "steps (the foreground twin, FR)",
-                   .choices = {"background", "foreground"});
-    LONGHAUL_FIELD(steps, .doc = "foreground: local steps between two synchronisations (k)",
-                   .min = 1);
-    LONGHAUL_FIELD(write_back,
-                   .doc =
-                       "ma, bmuf: add alpha times what the mean is apart from the snapshot, or "
-                       "from the parameters as they stand (as published)",
-                   .choices = {"delta", "interpolate"});
-    LONGHAUL_FIELD(alpha,
-                   .doc =
-                       "share that is written back; unset: 0.5, with easgd min(0.5, 0.9/n) of n "
-                       "workers at the start",
-                   .min = 0, .max = 1);
-    LONGHAUL_FIELD(mu, .doc = "bmuf: momentum; unset: 1 - 1/n of the n trainers in the mean",
-                   .min = 0, .max = 0.999999);
-    LONGHAUL_FIELD(zeta, .doc = "bmuf: rate of the filter", .max = 10, .positive = true);
-    LONGHAUL_FIELD(nesterov, .doc = "bmuf: write back w_glob + mu v instead of w_glob");
-    LONGHAUL_FIELD(min_interval_s, .doc = "background: between the starts of two rounds", .min = 0,
-                   .max = 1e9, .unit = "s");
-    LONGHAUL_FIELD(max_gap,
-                   .doc =
-                       "background: a trainer pauses so many steps after the last round that "
-                       "it completed; 0: never",
-                   .unit = "steps");
-    LONGHAUL_FIELD(epochs,
-                   .doc =
-                       "passes over its own data after which a trainer computes no more; the "
-                       "run ends when all are through; 0: as long as the run lasts",
-                   .unit = "passes");
-    LONGHAUL_FIELD(lanes,
-                   .doc =
-                       "threads of one trainer that share its parameters (Hogwild), their steps "
-                       "interleaved: one ends every step_ms and has taken `lanes` times that; more "
-                       "than 1 not with ma or bmuf in the foreground",
-                   .min = 1, .max = 256);
-    LONGHAUL_FIELD(lane_threads,
-                   .doc =
-                       "over sockets each lane computes on a thread of its own; the simulator "
-                       "interleaves them all the same; not in the foreground");
-    LONGHAUL_FIELD(servers,
-                   .doc =
-                       "easgd: nodes that serve a part of the centre each, the server and those "
-                       "behind it, with the role server first; no more than there are nodes",
-                   .min = 1, .max = 64);
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(algorithm,
+                 "what is synchronised: the mean of all models, the same through a momentum "
+                 "filter, or each trainer's model and a server's centre",
+                 .choices = {"ma", "bmuf", "easgd"});
+    LONGHAUL_KEY(mode,
+                 "beside the training, which never waits; or in its loop, every `steps` steps (the "
+                 "foreground twin, FR)",
+                 .choices = {"background", "foreground"});
+    LONGHAUL_KEY(steps, "foreground: local steps between two synchronisations (k)", .min = 1);
+    LONGHAUL_KEY(write_back,
+                 "ma, bmuf: add alpha times what the mean is apart from the snapshot, or from the "
+                 "parameters as they stand (as published)",
+                 .choices = {"delta", "interpolate"});
+    LONGHAUL_KEY(alpha,
+                 "share that is written back; unset: 0.5, with easgd min(0.5, 0.9/n) of n workers "
+                 "at the start",
+                 .min = 0, .max = 1);
+    LONGHAUL_KEY(mu, "bmuf: momentum; unset: 1 - 1/n of the n trainers in the mean", .min = 0,
+                 .max = 0.999999);
+    LONGHAUL_KEY(zeta, "bmuf: rate of the filter", .max = 10, .positive = true);
+    LONGHAUL_KEY(nesterov, "bmuf: write back w_glob + mu v instead of w_glob");
+    LONGHAUL_KEY(min_interval_s, "background: between the starts of two rounds", .min = 0,
+                 .max = 1e9, .unit = "s");
+    LONGHAUL_KEY(max_gap,
+                 "background: a trainer pauses so many steps after the last round that it "
+                 "completed; 0: never",
+                 .unit = "steps");
+    LONGHAUL_KEY(epochs,
+                 "passes over its own data after which a trainer computes no more; the run ends "
+                 "when all are through; 0: as long as the run lasts",
+                 .unit = "passes");
+    LONGHAUL_KEY(lanes,
+                 "threads of one trainer that share its parameters (Hogwild), their steps "
+                 "interleaved: one ends every step_ms and has taken `lanes` times that; more than "
+                 "1 not with ma or bmuf in the foreground",
+                 .min = 1, .max = 256);
+    LONGHAUL_KEY(lane_threads,
+                 "over sockets each lane computes on a thread of its own; the simulator "
+                 "interleaves them all the same; not in the foreground");
+    LONGHAUL_KEY(servers,
+                 "easgd: nodes that serve a part of the centre each, the server and those behind "
+                 "it, with the role server first; no more than there are nodes",
+                 .min = 1, .max = 64);
     visit_min_sites(visit, self.min_sites);
   }
 

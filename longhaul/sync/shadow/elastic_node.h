@@ -21,21 +21,19 @@
 
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
 #include "longhaul/sync/gossip/step_count.h"
 #include "longhaul/sync/relay.h"
 #include "longhaul/sync/server/server_strategy.h"
 #include "longhaul/sync/shadow/config.h"
 #include "longhaul/sync/shadow/elastic.h"
 #include "longhaul/sync/shadow/lanes.h"
-#include "longhaul/sync/shadow/pace.h"
 #include "longhaul/sync/shadow/shard.h"
 
 namespace longhaul::sync::shadow {
 
 struct ElasticHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "header";
+  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   enum class Kind : std::uint8_t {
     // to the server
     pull,  // asks for the centre
@@ -59,25 +57,27 @@ struct ElasticHeader {
 
   bool is_for_server() const { return kind < Kind::data; }
   bool carries() const { return kind == Kind::push || kind == Kind::seed || kind == Kind::data; }
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 9);
-    LONGHAUL_FIELD(server_epoch);
-    LONGHAUL_FIELD(shard, .max = 63);
-    LONGHAUL_FIELD(exchanger, .max = 255);
-    LONGHAUL_FIELD(seq, .max = 0x1p50);
-  }
+  LONGHAUL_FIELDS((kind, .max = 9), server_epoch, (shard, .max = 63), (exchanger, .max = 255),
+                  (seq, .max = 0x1p50))
 };
 
-class ElasticNode final : public Strategy {
+enum class ElasticNodePhase : std::uint8_t {
+  unstarted,
+  training,
+  closing,
+  averaging,
+  ended,
+  entering  // has come back: waits for the servers' names and the centre
+};
+
+class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
  public:
   ElasticNode(const ShadowConfig& config, SyncParts parts, const Place& place)
-      : config_(config),
+      : EndsInMean(std::move(parts.overlay)),
+        config_(config),
         place_(place),
         workers_(place.members.with(Role::worker)),
         alpha_(share_of(config, workers_.size())),
-        final_(std::move(parts.overlay)),
-        final_return_(final_),
         count_(parts.stop, place),
         shards_(shards_of(place, server::server_of(parts.server, place), config.servers)),
         pace_(config.is_foreground() ? 0 : config.max_gap, config.epochs),
@@ -88,7 +88,6 @@ class ElasticNode final : public Strategy {
       // Lanes do not all exchange at the same time: their first rounds are spread over k steps.
       exchangers_[e].steps = std::uint32_t(e * config.steps / exchangers_.size());
     }
-    own(final_.overlay(), kOverlayChild);
     const auto models = kModelsOnTheWay + std::uint32_t(exchangers_.size()) - 1;
     const ChannelLimits limits = ChannelLimits::models(models, *place.layout);
     const auto admission = [this](Rank from, const ElasticHeader& header,
@@ -210,15 +209,7 @@ class ElasticNode final : public Strategy {
 
   using Channel = VectorChannel<ElasticHeader>;
   using Kind = ElasticHeader::Kind;
-  enum class Phase : std::uint8_t {
-    unstarted,
-    training,
-    closing,
-    averaging,
-    ended,
-    entering  // has come back: waits for the servers' names and the centre
-  };
-
+  using Phase = ElasticNodePhase;
   Result<bool> admit(Rank from, const ElasticHeader& header, const ContentShape& shape) const {
     if (header.shard >= shards_.size() || header.exchanger >= exchangers_.size())
       return malformed("a shard or an exchanger that there is not");
@@ -269,8 +260,7 @@ class ElasticNode final : public Strategy {
 
   bool receive(Channel& channel, Turn& turn) {
     bool any = false;
-    while (channel.lost()) {
-    }  // worker and server follow the view
+    channel.drop_lost();  // worker and server follow the view
     while (auto one = channel.poll(within(channel, turn))) {
       any = true;
       const Snapshot values = one->header.carries() ? one->content.values() : nullptr;
@@ -284,10 +274,7 @@ class ElasticNode final : public Strategy {
     return any;
   }
 
-  void fail(const Error& error, Turn& turn) {
-    phase_ = Phase::ended;
-    turn.fail({error.kind, who("shadowsync", place_) + error.what});
-  }
+  std::string place_in_run() const override { return "shadowsync"; }
 
   // the server
   bool serves(std::uint32_t shard) const {
@@ -413,27 +400,16 @@ class ElasticNode final : public Strategy {
       case Phase::closing: {
         if (!close_exchanges(turn)) return false;
         lanes_.clear();
-        phase_ = Phase::averaging;
-        if (turn.place().comes_back()) return true;
-        const Status begun = final_.begin(turn, within(final_.overlay(), turn));
-        if (!begun) fail(begun.error(), turn);
+        begin_mean(turn);
         return true;
       }
-      case Phase::averaging: {
-        const auto taken = take_final(turn);
-        if (!taken) fail(taken.error(), turn);
-        if (!taken || !*taken) return false;
-        phase_ = Phase::ended;
-        turn.finish();
-        return false;
-      }
+      case Phase::averaging:
+        return end_with_mean(has_model_, turn);
       case Phase::entering:
         return enter(turn);
-      case Phase::unstarted:
-      case Phase::ended:
+      default:
         return false;
     }
-    return false;
   }
 
   // False: the outcome of a push is not known yet.
@@ -466,7 +442,7 @@ class ElasticNode final : public Strategy {
       }
     }
     const auto is_idle = [](const ElasticExchange& x) { return x.phase() == At::idle; };
-    if (one.is_open && std::all_of(one.shards.begin(), one.shards.end(), is_idle)) {
+    if (one.is_open && std::ranges::all_of(one.shards, is_idle)) {
       one.is_open = false;
       if (std::exchange(one.has_moved, false))
         complete(e, turn);
@@ -504,7 +480,7 @@ class ElasticNode final : public Strategy {
     exchange.pushed(vectors_->as_received(d, shards_[s].range, to,
                                           {.coding = Coding::up, .group = group_of(to, s, e)}));
     send(to, {.kind = Kind::push, .shard = s, .exchanger = e, .seq = exchange.seq()}, turn,
-         std::make_shared<const std::vector<float>>(std::move(d)));
+         snapshot_of(std::move(d)));
   }
 
   void complete(std::uint32_t e, Turn& turn) {
@@ -614,12 +590,6 @@ class ElasticNode final : public Strategy {
     return true;
   }
 
-  Result<bool> take_final(Turn& turn) {
-    if (!turn.place().comes_back()) return final_.take(turn);
-    return final_return_.follow(has_model_, within(final_return_, turn),
-                                within(final_.overlay(), turn));
-  }
-
   // Of the shard, of all values and of the parameters alone.
   std::span<float> part(std::uint32_t shard, Turn& turn) const {
     const auto w = turn.params();  // of a phantom nothing
@@ -641,8 +611,7 @@ class ElasticNode final : public Strategy {
   Snapshot copy_of(std::uint32_t shard, Turn& turn) const { return copied(part(shard, turn)); }
 
   bool is_idle() const {
-    return std::none_of(exchangers_.begin(), exchangers_.end(),
-                        [](const Exchanger& one) { return one.is_open; });
+    return std::ranges::none_of(exchangers_, [](const Exchanger& one) { return one.is_open; });
   }
 
   bool takes_steps() const { return pace_.may_step() && !count_.has_taken_all(); }
@@ -651,8 +620,6 @@ class ElasticNode final : public Strategy {
   const Place place_;
   const std::vector<Rank> workers_;  // at the start
   const double alpha_;
-  gossip::FinalMean final_;
-  gossip::FinalReturn final_return_;
   // What carries no vector does not wait behind those of other exchanges.
   std::unique_ptr<Channel> vectors_, requests_;
   gossip::StepCount count_;  // of exchanges
@@ -660,7 +627,6 @@ class ElasticNode final : public Strategy {
   std::vector<Shard> shards_;
   std::set<Rank> done_;  // workers; at the first shard's server
   // At a trainer.
-  Phase phase_ = Phase::unstarted;
   // A round of exchanges, one with each shard, that begin together.
   struct Exchanger {
     std::vector<ElasticExchange> shards;

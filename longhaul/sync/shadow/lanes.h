@@ -1,4 +1,56 @@
 #pragma once
+// Pace counts what a trainer computes beside the rounds of its shadow machine: the gap, which is
+// the steps since the last round that it completed; the passes over its own data; and what it has
+// computed since its last snapshot. It says when the trainer takes no more steps.
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "longhaul/base/archive.h"
+#include "longhaul/core/machine.h"
+#include "longhaul/core/work.h"
+#include "longhaul/sync/flat.h"
+
+namespace longhaul::sync::shadow {
+
+class Pace {
+ public:
+  // `max_gap`: steps; 0: none. `epochs`: passes over its own data; 0: as long as the run lasts.
+  Pace(std::uint32_t max_gap, std::uint32_t epochs) : max_gap_(max_gap), epochs_(epochs) {}
+
+  void stepped(const StepResult& result) {
+    ++gap_;
+    since_snapshot_.add(result);
+    if (result.exhausted) ++passes_;
+  }
+  bool is_done() const { return epochs_ > 0 && passes_ >= epochs_; }  // with its data
+  bool may_step() const { return !is_done() && (max_gap_ == 0 || gap_ < max_gap_); }
+  std::uint64_t gap() const { return gap_; }
+  // Steps since the last snapshot.
+  std::uint32_t steps() const { return since_snapshot_.steps; }
+  // A snapshot is taken: what was computed since the one before. Without a step the loss is the
+  // last one.
+  Computed snapshot() {
+    Computed computed = std::exchange(since_snapshot_, {});
+    if (computed.steps == 0) computed.loss = loss_;
+    loss_ = computed.loss;
+    return computed;
+  }
+  // A round is complete; the gap that it ends.
+  std::uint64_t completed() { return std::exchange(gap_, 0); }
+  // Of a trainer that comes back: what it has computed is gone.
+  void begin_anew() { gap_ = 0, since_snapshot_ = {}, loss_ = 0, passes_ = 0; }
+  void state(Archive& ar) { ar(gap_, passes_, loss_, since_snapshot_); }
+
+ private:
+  const std::uint32_t max_gap_, epochs_;
+  std::uint64_t gap_ = 0;
+  std::uint64_t passes_ = 0;
+  double loss_ = 0;
+  Computed since_snapshot_;
+};
+
 // Lanes are the threads of one trainer that train on the same parameters without locks: each reads
 // all of them when its step begins, and its gradient is applied to the parameters as they stand
 // when the step ends.
@@ -9,15 +61,6 @@
 // slot is the time of one computation of the learner (step_ms); a lane's step takes m slots and
 // ends in one of its own, in which its gradient is computed. A slot in which no lane's step ends
 // passes unused. Lanes that begin sooner end sooner.
-#include <algorithm>
-#include <deque>
-#include <optional>
-
-#include "longhaul/core/machine.h"
-#include "longhaul/sync/flat.h"
-
-namespace longhaul::sync::shadow {
-
 class Lanes {
  public:
   explicit Lanes(std::uint32_t count) : count_(count) {}
@@ -25,8 +68,7 @@ class Lanes {
   std::uint32_t count() const { return count_; }
   // Between the beginning and the end of a step.
   bool runs(std::uint32_t lane) const {
-    return std::any_of(running_.begin(), running_.end(),
-                       [&](const Running& one) { return one.lane == lane; });
+    return std::ranges::any_of(running_, [&](const Running& one) { return one.lane == lane; });
   }
 
   bool none_runs() const { return running_.empty(); }

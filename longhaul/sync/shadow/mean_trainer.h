@@ -16,7 +16,6 @@
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/shadow/config.h"
 #include "longhaul/sync/shadow/lanes.h"
-#include "longhaul/sync/shadow/pace.h"
 #include "longhaul/sync/shadowsync.h"
 
 namespace longhaul::sync::shadow {
@@ -82,8 +81,7 @@ class MeanTrainer final : public Synchronous {
  private:
   void begin_run(Turn& turn) override {
     global_.begin(parameters(turn));
-    const auto b = buffers(turn);
-    buffers_.assign(b.begin(), b.end());
+    assign(buffers_, buffers(turn));
   }
 
   void begin_round(Turn& turn) override {
@@ -99,10 +97,7 @@ class MeanTrainer final : public Synchronous {
     return config_.is_foreground() || (!computing_ && (pace_.steps() > 0 || !pace_.may_step()));
   }
 
-  void mean_came(Turn& turn) override {
-    const auto b = buffers(turn);
-    own_buffers_.assign(b.begin(), b.end());
-  }
+  void mean_came(Turn& turn) override { assign(own_buffers_, buffers(turn)); }
 
   void use_mean(std::span<float> zbar, Turn& turn) override {
     const double alpha = config_.alpha.value_or(kAlpha);
@@ -185,8 +180,7 @@ class MeanTrainer final : public Synchronous {
   // y <- w; y - m goes to the mean, with the vote done
   void snapshot(Turn& turn) {
     began_ = turn.now();
-    const auto w = parameters(turn);
-    y_.assign(w.begin(), w.end());
+    assign(y_, parameters(turn));
     const Computed computed = pace_.snapshot();
     // Phantoms have no vote: whoever is done contributes nothing.
     if (turn.place().phantom && pace_.is_done()) return stand_by(turn);

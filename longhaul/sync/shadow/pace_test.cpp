@@ -1,4 +1,4 @@
-#include "longhaul/sync/shadow/pace.h"
+#include "longhaul/sync/shadow/lanes.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 // node in the order of ranks follows a lost one, with the next server epoch. A node that has come
 // back has not seen all views: it is told, and follows nobody while another may.
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "longhaul/core/place.h"

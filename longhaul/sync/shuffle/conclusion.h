@@ -27,8 +27,7 @@ class Conclusion {
   }
 
   static bool all_equal(const Outcome& bits) {
-    return std::all_of(bits.values.begin(), bits.values.end(),
-                       [](float bit) { return bit == 0 || bit == 1; });
+    return std::ranges::all_of(bits.values, [](float bit) { return bit == 0 || bit == 1; });
   }
 
  public:
@@ -60,7 +59,7 @@ class Conclusion {
       LH_TRY(average(turn, below));
       return take(turn, below);
     }
-    std::copy(mean->values.begin(), mean->values.end(), turn.params().begin());
+    std::ranges::copy(mean->values, turn.params().begin());
     return true;
   }
 
@@ -117,8 +116,7 @@ class Conclusion {
 
   Status average(Turn& turn, Turn below) {
     comparing_ = false;
-    const bool gives =
-        model_ == Model::mean || senior_worker(turn.place(), turn.view()) == turn.self();
+    const bool gives = model_ == Model::mean || is_senior(turn);
     return overlay_.begin({round_, 0, kModels}, {},
                           {.values = turn.params(),
                            .length = turn.place().layout->size(),
@@ -146,9 +144,8 @@ class Conclusion {
   Contribution part_in(std::uint32_t range, Round round, std::span<const float> bits,
                        Turn& turn) const {
     const bool is_hash = range == kHashes;
-    const bool gives = has_model_ && round == 0 &&
-                       (is_hash || model_ == Model::mean ||
-                        senior_worker(turn.place(), turn.view()) == turn.self());
+    const bool gives =
+        has_model_ && round == 0 && (is_hash || model_ == Model::mean || is_senior(turn));
     return {.values = is_hash ? bits : std::span<const float>(turn.params()),
             .length = is_hash ? kHashBits : turn.place().layout->size(),
             .contributes = gives,

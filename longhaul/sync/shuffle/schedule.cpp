@@ -17,8 +17,8 @@ std::uint32_t workers_at(const Partition& sites) {
 }
 
 Partition in_order(Partition groups) {
-  for (auto& group : groups) std::sort(group.begin(), group.end());
-  std::sort(groups.begin(), groups.end());
+  for (auto& group : groups) std::ranges::sort(group);
+  std::ranges::sort(groups);
   return groups;
 }
 

@@ -41,31 +41,17 @@ class ScheduleSwitch final : public Machine {
     std::uint32_t plan = 0;     // of this view; 0: the one that held before
     SlowSites slow = {};        // by that plan
     friend bool operator==(const Start&, const Start&) = default;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(epoch);
-      LONGHAUL_FIELD(first, .max = 0x1p50);
-      LONGHAUL_FIELD(workers);
-      LONGHAUL_FIELD(plan);
-      LONGHAUL_FIELD(slow, .max = kMostSlow);
-    }
+    LONGHAUL_FIELDS(epoch, (first, .max = 0x1p50), workers, plan, (slow, .max = kMostSlow))
   };
   struct RoundReport {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "round_report";
+    LONGHAUL_MESSAGE(1, "round_report");
     Epoch epoch = 0;            // of the view that it answers
     Round round = 0;            // the latest that the sender may have begun
     std::vector<Start> starts;  // ascending; empty: of one that has come back
     std::uint32_t plan = 0;     // of that view, that it answers or proposes; 0: the view alone
     SlowSites slow = {};        // what the plan says
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(epoch);
-      LONGHAUL_FIELD(round, .max = 0x1p50);
-      LONGHAUL_FIELD(starts, .max = 4096);
-      LONGHAUL_FIELD(plan);
-      LONGHAUL_FIELD(slow, .max = kMostSlow);
-    }
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (starts, .max = 4096), plan,
+                    (slow, .max = kMostSlow))
   };
   using Messages = MessageList<RoundReport>;
 
@@ -119,7 +105,7 @@ class ScheduleSwitch final : public Machine {
   void on_start(Turn& turn) override {
     epoch_ = turn.view().epoch;
     if (turn.place().comes_back()) return;
-    workers_[epoch_] = live_with(Role::worker, turn.place(), turn.view());
+    workers_[epoch_] = live_workers(turn);
     starts_ = {{epoch_, 0, std::uint32_t(workers_[epoch_].size()), 0, {}}};
   }
 
@@ -144,7 +130,7 @@ class ScheduleSwitch final : public Machine {
     plan_ = 0;
     slow_.clear();
     early_.clear();
-    workers_[epoch_] = live_with(Role::worker, turn.place(), turn.view());
+    workers_[epoch_] = live_workers(turn);
     report(turn);
   }
 
@@ -265,8 +251,8 @@ class ScheduleSwitch final : public Machine {
     const auto next = std::find_if(starts_.begin() + 1, starts_.end(), is_needed);
     starts_.erase(starts_.begin(), next - 1);
     std::erase_if(workers_, [&](const auto& one) {
-      return std::none_of(starts_.begin(), starts_.end(),
-                          [&](const Start& start) { return start.epoch == one.first; });
+      return std::ranges::none_of(starts_,
+                                  [&](const Start& start) { return start.epoch == one.first; });
     });
     if (!early_.empty()) begin_next(turn);
   }

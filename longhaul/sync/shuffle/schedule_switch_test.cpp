@@ -18,8 +18,7 @@ using RoundReport = ScheduleSwitch::RoundReport;
 class Walker final : public Machine {
  public:
   struct Here {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "here";
+    LONGHAUL_MESSAGE(1, "here");
     Round round = 0;
     LONGHAUL_FIELDS(round)
   };

@@ -27,12 +27,7 @@ struct SlowSite {
   Rank site = 0;                   // by its first worker in the job
   double reference = 0, rate = 0;  // exchanges a second
   friend bool operator==(const SlowSite&, const SlowSite&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(site);
-    LONGHAUL_FIELD(reference, .min = 0, .max = 1e12);
-    LONGHAUL_FIELD(rate, .min = 0, .max = 1e12);
-  }
+  LONGHAUL_FIELDS(site, (reference, .min = 0, .max = 1e12), (rate, .min = 0, .max = 1e12))
 };
 using SlowSites = std::vector<SlowSite>;  // ascending in the site
 
@@ -47,17 +42,11 @@ inline Rank first_worker_of_site(Rank worker, const Place& place) {
 class SiteRates final : public Machine {
  public:
   struct CrossTime {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "cross_time";
+    LONGHAUL_MESSAGE(1, "cross_time");
     Round round = 0;
     Rank partner = 0;  // at the other site
     double seconds = 0;
-    template <class Self, class Visit>
-    static void fields(Self& self, Visit&& visit) {
-      LONGHAUL_FIELD(round, .max = 0x1p50);
-      LONGHAUL_FIELD(partner);
-      LONGHAUL_FIELD(seconds, .min = 0, .max = 1e9);
-    }
+    LONGHAUL_FIELDS((round, .max = 0x1p50), partner, (seconds, .min = 0, .max = 1e9))
   };
   using Messages = MessageList<CrossTime>;
 
@@ -73,7 +62,7 @@ class SiteRates final : public Machine {
   // that all treat as slow. It is called in every turn, so that `known` is what measurements are
   // of; what it answers is taken for known from then on.
   std::optional<SlowSites> change(const SlowSites& known, const Turn& turn) {
-    if (senior_worker(turn.place(), turn.view()) != turn.self()) {
+    if (!is_senior(turn)) {
       known_ = known;
       return std::nullopt;
     }
@@ -129,7 +118,7 @@ class SiteRates final : public Machine {
   static constexpr double kShortest = 1e-9;  // seconds: a simulated exchange may cost nothing
 
   static double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     const std::size_t n = values.size();
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
   }

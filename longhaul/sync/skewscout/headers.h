@@ -8,21 +8,15 @@ inline constexpr std::uint32_t kMostGrid = 64;
 
 // With a site's parameters and buffers: its model visits another site.
 struct TravelHeader {
-  static constexpr std::uint16_t kKind = 0;  // not a message by itself: it is in one
-  static constexpr std::string_view kName = "travel";
+  LONGHAUL_MESSAGE(0, "travel");  // not a message by itself: it is in one
   Epoch epoch = 0;
   Round travel = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(travel, .max = 0x1p40);
-  }
+  LONGHAUL_FIELDS(epoch, (travel, .max = 0x1p40))
 };
 
 // Of the stream of reports and decisions, without vectors.
 struct NoteHeader {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "note";
+  LONGHAUL_MESSAGE(1, "note");
   enum class Kind : std::uint8_t {
     home,    // to the scout: the sender has scored its own model
     visit,   // to the scout: the sender has scored the model of `model_of`
@@ -43,23 +37,12 @@ struct NoteHeader {
   std::uint64_t from_step = 0, next_at = 0;
   std::vector<double> objectives = {};      // of each index
   std::vector<std::uint64_t> travels = {};  // that measured them, plus one; 0: none
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .max = 3);
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(travel, .max = 0x1p40);
-    LONGHAUL_FIELD(model_of);
-    LONGHAUL_FIELD(correct, .max = 0x1p40);
-    LONGHAUL_FIELD(samples, .max = 0x1p40);
-    LONGHAUL_FIELD(is_finite);
-    LONGHAUL_FIELD(exchanges, .min = 0, .max = 0x1p40);
-    LONGHAUL_FIELD(steps, .max = 0x1p40);
-    LONGHAUL_FIELD(index, .max = kMostGrid - 1);
-    LONGHAUL_FIELD(from_step, .max = 0x1p50);
-    LONGHAUL_FIELD(next_at, .max = 0x1p50);
-    LONGHAUL_FIELD(objectives, .max = kMostGrid);
-    LONGHAUL_FIELD(travels, .max = kMostGrid);
-  }
+  LONGHAUL_FIELDS((kind, .max = 3), epoch, (travel, .max = 0x1p40), model_of,
+                  (correct, .max = 0x1p40), (samples, .max = 0x1p40), is_finite,
+                  (exchanges, .min = 0, .max = 0x1p40), (steps, .max = 0x1p40),
+                  (index, .max = kMostGrid - 1), (from_step, .max = 0x1p50),
+                  (next_at, .max = 0x1p50), (objectives, .max = kMostGrid),
+                  (travels, .max = kMostGrid))
 };
 
 }  // namespace longhaul::sync::skewscout

@@ -49,10 +49,8 @@ class Tally {
 
   // Of these sites, whose reports are not here yet.
   std::vector<Rank> missing(const std::vector<Rank>& sites) const {
-    std::vector<Rank> ranks;
-    for (const Rank site : sites)
-      if (!homes_.contains(site) || !visits_.contains(site)) ranks.push_back(site);
-    return ranks;
+    return those_of(sites,
+                    [&](Rank site) { return !homes_.contains(site) || !visits_.contains(site); });
   }
 
   // Nothing: no pair has a score of any sample.

@@ -30,70 +30,57 @@ struct LabConfig {
   std::uint32_t coherence_every = 0;
   std::uint32_t coherence_samples = 1000;
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
+  static void fields(auto& self, auto&& visit) {
     law(self, visit);
     step(self, visit);
     mitigations(self, visit);
-    LONGHAUL_FIELD(coherence_every,
-                   .doc =
-                       "iterations from one figure of gradient coherence to the next; 0: none; "
-                       "else the first worker takes one more gradient in every iteration");
-    LONGHAUL_FIELD(coherence_samples, .doc = "of the first worker: what that gradient is of",
-                   .min = 1, .max = 1e9);
+    LONGHAUL_KEY(coherence_every,
+                 "iterations from one figure of gradient coherence to the next; 0: none; else the "
+                 "first worker takes one more gradient in every iteration");
+    LONGHAUL_KEY(coherence_samples, "of the first worker: what that gradient is of", .min = 1,
+                 .max = 1e9);
   }
 
  private:
-  template <class Self, class Visit>
-  static void law(Self& self, Visit& visit) {
-    LONGHAUL_FIELD(delays,
-                   .doc =
-                       "by how many iterations an update is applied late: drawn from 0 .. "
-                       "max_delay, constant, geometric, max_delay for one sender drawn for each "
-                       "iteration and 0 for the others, or drawn from `histogram`",
-                   .choices = {"uniform", "constant", "geometric", "straggler", "trace"});
-    LONGHAUL_FIELD(max_delay, .doc = "the most (s); 0: lock step", .max = 65535,
-                   .unit = "iterations");
-    LONGHAUL_FIELD(histogram,
-                   .doc =
-                       "trace: weights of the delays 0, 1, 2 ..., such as the staleness that "
-                       "another run has recorded",
-                   .min = 0, .max = 1e15);
-    LONGHAUL_FIELD(self_delay, .doc = "a worker's own updates are late, too");
-    LONGHAUL_FIELD(self_ahead,
-                   .doc =
-                       "scale mean: a worker's own updates count in full at once, as if it trained "
-                       "alone, and by their share from when they are due");
-    LONGHAUL_FIELD(in_order,
-                   .doc = "no update overtakes an earlier one of the same sender and receiver");
+  static void law(auto& self, auto& visit) {
+    LONGHAUL_KEY(delays,
+                 "by how many iterations an update is applied late: drawn from 0 .. max_delay, "
+                 "constant, geometric, max_delay for one sender drawn for each iteration and 0 for "
+                 "the others, or drawn from `histogram`",
+                 .choices = {"uniform", "constant", "geometric", "straggler", "trace"});
+    LONGHAUL_KEY(max_delay, "the most (s); 0: lock step", .max = 65535, .unit = "iterations");
+    LONGHAUL_KEY(histogram,
+                 "trace: weights of the delays 0, 1, 2 ..., such as the staleness that another run "
+                 "has recorded",
+                 .min = 0, .max = 1e15);
+    LONGHAUL_KEY(self_delay, "a worker's own updates are late, too");
+    LONGHAUL_KEY(self_ahead,
+                 "scale mean: a worker's own updates count in full at once, as if it trained "
+                 "alone, and by their share from when they are due");
+    LONGHAUL_KEY(in_order, "no update overtakes an earlier one of the same sender and receiver");
   }
-  template <class Self, class Visit>
-  static void step(Self& self, Visit& visit) {
-    LONGHAUL_FIELD(scale,
-                   .doc =
-                       "what an update is multiplied by when it is added: one over the number of "
-                       "workers, or 1",
-                   .choices = {"mean", "sum"});
-    LONGHAUL_FIELD(optimizer,
-                   .doc =
-                       "what makes an update of a gradient, with [optimizer] rate and schedule; "
-                       "each worker has its own",
-                   .choices = {"sgd", "momentum", "adagrad", "rmsprop", "adam"});
-    LONGHAUL_FIELD(momentum, .doc = "of momentum", .min = 0, .max = 1);
-    LONGHAUL_FIELD(decay, .doc = "rmsprop: of the mean square", .min = 0, .max = 1);
+  static void step(auto& self, auto& visit) {
+    LONGHAUL_KEY(
+        scale,
+        "what an update is multiplied by when it is added: one over the number of workers, or 1",
+        .choices = {"mean", "sum"});
+    LONGHAUL_KEY(optimizer,
+                 "what makes an update of a gradient, with [optimizer] rate and schedule; each "
+                 "worker has its own",
+                 .choices = {"sgd", "momentum", "adagrad", "rmsprop", "adam"});
+    LONGHAUL_KEY(momentum, "of momentum", .min = 0, .max = 1);
+    LONGHAUL_KEY(decay, "rmsprop: of the mean square", .min = 0, .max = 1);
   }
-  template <class Self, class Visit>
-  static void mitigations(Self& self, Visit& visit) {
-    LONGHAUL_FIELD(rate_by_delay, .doc = "an update that is r late counts 1 / (1 + r)");
-    LONGHAUL_FIELD(clip, .doc = "most norm of an update; a longer one is shortened to it",
-                   .max = 1e9, .positive = true);
-    LONGHAUL_FIELD(compensation, .doc = "sgd: strength of DC-ASGD's correction (lambda); 0: none",
-                   .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(drop_above, .doc = "an update that would be later is not applied at all",
-                   .max = 65535, .unit = "iterations");
-    LONGHAUL_FIELD(cap,
-                   .doc = "an update that would be later is this late, as if its receiver waited",
-                   .max = 65535, .unit = "iterations");
+  static void mitigations(auto& self, auto& visit) {
+    LONGHAUL_KEY(rate_by_delay, "an update that is r late counts 1 / (1 + r)");
+    LONGHAUL_KEY(clip, "most norm of an update; a longer one is shortened to it", .max = 1e9,
+                 .positive = true);
+    LONGHAUL_KEY(compensation, "sgd: strength of DC-ASGD's correction (lambda); 0: none", .min = 0,
+                 .max = 1e6);
+    LONGHAUL_KEY(drop_above, "an update that would be later is not applied at all", .max = 65535,
+                 .unit = "iterations");
+    LONGHAUL_KEY(cap, "an update that would be later is this late, as if its receiver waited",
+                 .max = 65535, .unit = "iterations");
   }
 };
 

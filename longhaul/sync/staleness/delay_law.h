@@ -73,7 +73,7 @@ class DelayLaw {
       case Kind::weighted: {
         const double at = random(sender, receiver).uniform() * cumulative_.back();
         // The first whose sum is beyond it: one of weight 0 is never drawn.
-        const auto it = std::upper_bound(cumulative_.begin(), cumulative_.end(), at);
+        const auto it = std::ranges::upper_bound(cumulative_, at);
         return std::uint32_t(std::min(it, cumulative_.end() - 1) - cumulative_.begin());
       }
     }

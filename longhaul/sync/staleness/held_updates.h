@@ -62,8 +62,7 @@ class HeldUpdates {
     ar(held_, past, applied_);
     if (!ar.loading()) return;
     past_.clear();
-    for (auto& [iteration, x] : past)
-      past_[iteration] = std::make_shared<const std::vector<float>>(std::move(x));
+    for (auto& [iteration, x] : past) past_[iteration] = snapshot_of(std::move(x));
   }
 
  private:
@@ -83,7 +82,7 @@ class HeldUpdates {
       applied.delays += now - update.iteration;
       held_.erase(held_.begin());
     }
-    std::transform(sum.begin(), sum.end(), x.begin(), [](double value) { return float(value); });
+    std::ranges::transform(sum, x.begin(), [](double value) { return float(value); });
     applied_ += applied.updates;
     forget_past(now);
     return applied;
@@ -109,7 +108,7 @@ class HeldUpdates {
   // The x_t that no held update was computed at any more. That of `now` is still to come.
   void forget_past(Round now) {
     std::erase_if(past_, [&](const auto& one) {
-      return one.first < now && std::none_of(held_.begin(), held_.end(), [&](const auto& held) {
+      return one.first < now && std::ranges::none_of(held_, [&](const auto& held) {
                return std::get<1>(held.first) == one.first;
              });
     });

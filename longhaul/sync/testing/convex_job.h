@@ -69,16 +69,14 @@ struct ConvexJob {
 };
 
 // The first iteration, from 1, of which the figure is below `tolerance`; 0: none of so many.
-template <class Figure>
-Round first_below(double tolerance, Round most, Figure&& figure) {
+Round first_below(double tolerance, Round most, auto&& figure) {
   for (Round k = 0; k < most; ++k)
     if (std::abs(figure(k)) < tolerance) return k + 1;
   return 0;
 }
 
 // From which iteration on it stays below; 0: it does not.
-template <class Figure>
-Round settled_below(double tolerance, Round most, Figure&& figure) {
+Round settled_below(double tolerance, Round most, auto&& figure) {
   Round from = most;
   while (from > 0 && std::abs(figure(from - 1)) < tolerance) --from;
   return from == most ? 0 : from + 1;

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/outer/none.h"
+#include "longhaul/outer/optimisers.h"
 #include "longhaul/sync/synchronous.h"
 #include "longhaul/sync/testing/one_node.h"
 

@@ -7,7 +7,7 @@
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/codec/registry.h"
-#include "longhaul/outer/none.h"
+#include "longhaul/outer/optimisers.h"
 #include "longhaul/outer/registry.h"
 #include "longhaul/sync/registry.h"
 #include "longhaul/transfer/reliable.h"
@@ -18,8 +18,7 @@ namespace {
 class EveryoneMean final : public Overlay {
  public:
   struct Part {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "part";
+    LONGHAUL_MESSAGE(1, "part");
     VectorId key;
     double weight = 0;  // 0: no share
     std::vector<float> values;

@@ -1,6 +1,5 @@
 #pragma once
 // What the two ends of a differential transfer tell each other.
-#include <algorithm>
 #include <vector>
 
 #include "longhaul/core/message.h"
@@ -43,12 +42,7 @@ struct StreamId {
   std::uint32_t range = 0;
   std::uint64_t offset = 0;
   friend auto operator<=>(const StreamId&, const StreamId&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(group);
-    LONGHAUL_FIELD(range);
-    LONGHAUL_FIELD(offset, .max = 0x1p40);
-  }
+  LONGHAUL_FIELDS(group, range, (offset, .max = 0x1p40))
 };
 
 inline constexpr double kMostPushes = 0x1p50;
@@ -57,25 +51,17 @@ inline constexpr double kMostStretches = 0x1p20;
 
 // Blocks of a push, one after the other in the body. Best effort: what fits a datagram.
 struct Blocks {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "blocks";
+  LONGHAUL_MESSAGE(1, "blocks");
   StreamId stream;
   std::uint64_t push = 0;
   std::vector<std::uint32_t> numbers;
   std::vector<std::uint32_t> sizes;  // of each, in bytes
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(stream);
-    LONGHAUL_FIELD(push, .max = kMostPushes);
-    LONGHAUL_FIELD(numbers);
-    LONGHAUL_FIELD(sizes);
-  }
+  LONGHAUL_FIELDS(stream, (push, .max = kMostPushes), numbers, sizes)
 };
 
 // Behind the reliable blocks: what the push is, and which blocks are reliable.
 struct End {
-  static constexpr std::uint16_t kKind = 2;
-  static constexpr std::string_view kName = "end";
+  LONGHAUL_MESSAGE(2, "end");
   StreamId stream;
   std::uint64_t push = 0;
   std::uint64_t oldest = 0;  // pushes below it that have no end are given up
@@ -85,48 +71,31 @@ struct End {
   std::uint32_t blocks = 0;
   Bitmap offered;   // the others are 0
   Bitmap reliable;  // of those offered
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(stream);
-    LONGHAUL_FIELD(push, .max = kMostPushes);
-    LONGHAUL_FIELD(oldest, .max = kMostPushes);
-    LONGHAUL_FIELD(key);
-    LONGHAUL_FIELD(weight, .min = 0, .max = 1e200);
-    LONGHAUL_FIELD(ranges, .max = kMostStretches);
-    LONGHAUL_FIELD(blocks, .max = 8 * kMostBitmap);
-    LONGHAUL_FIELD(offered, .doc = "bits by block", .max = kMostBitmap);
-    LONGHAUL_FIELD(reliable, .doc = "bits by block", .max = kMostBitmap);
-  }
+  LONGHAUL_FIELDS(stream, (push, .max = kMostPushes), (oldest, .max = kMostPushes), key,
+                  (weight, .min = 0, .max = 1e200), (ranges, .max = kMostStretches),
+                  (blocks, .max = 8 * kMostBitmap),
+                  (offered, .doc = "bits by block", .max = kMostBitmap),
+                  (reliable, .doc = "bits by block", .max = kMostBitmap))
 };
 
 // These blocks of a push will not be sent.
 struct Expired {
-  static constexpr std::uint16_t kKind = 3;
-  static constexpr std::string_view kName = "expired";
+  LONGHAUL_MESSAGE(3, "expired");
   StreamId stream;
   std::uint64_t push = 0;
   Bitmap blocks;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(stream);
-    LONGHAUL_FIELD(push, .max = kMostPushes);
-    LONGHAUL_FIELD(blocks, .doc = "bits by block", .max = kMostBitmap);
-  }
+  LONGHAUL_FIELDS(stream, (push, .max = kMostPushes),
+                  (blocks, .doc = "bits by block", .max = kMostBitmap))
 };
 
 // From the receiver, with late = "return": these blocks of the push count, and no others ever will.
 struct Receipt {
-  static constexpr std::uint16_t kKind = 4;
-  static constexpr std::string_view kName = "receipt";
+  LONGHAUL_MESSAGE(4, "receipt");
   StreamId stream;
   std::uint64_t push = 0;
   Bitmap counted;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(stream);
-    LONGHAUL_FIELD(push, .max = kMostPushes);
-    LONGHAUL_FIELD(counted, .doc = "bits by block", .max = kMostBitmap);
-  }
+  LONGHAUL_FIELDS(stream, (push, .max = kMostPushes),
+                  (counted, .doc = "bits by block", .max = kMostBitmap))
 };
 
 using Messages = MessageList<Blocks, End, Expired, Receipt>;

@@ -50,8 +50,7 @@ Ranking rank_blocks(std::span<const Block> blocks, std::span<const float> c, dou
                     std::uint32_t best_effort_channels) {
   Ranking ranking{std::vector<Order>(1 + best_effort_channels)};
   for (Order& order : offered_by_tensor(blocks, c)) {
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return c[a] > c[b]; });
+    std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) { return c[a] > c[b]; });
     deal(order, k, ranking);
   }
   return ranking;

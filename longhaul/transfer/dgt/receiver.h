@@ -334,8 +334,8 @@ class Receiver {
       if (phantom_) continue;
       if (values->size() != range.length) return Numbers(end.ranges.size());
       const std::size_t i = stretch_of(end.ranges, range).value();
-      std::copy(values->begin(), values->end(),
-                numbers[i].begin() + std::ptrdiff_t(range.offset - end.ranges[i].offset));
+      std::ranges::copy(*values,
+                        numbers[i].begin() + std::ptrdiff_t(range.offset - end.ranges[i].offset));
     }
     return numbers;
   }
@@ -369,8 +369,7 @@ class Receiver {
       for (std::size_t j = 0; j < values->size(); ++j) sum[at + j] += double((*values)[j]);
     }
     stream.carry.clear();
-    for (const auto& [i, sum] : sums)
-      std::transform(sum.begin(), sum.end(), numbers[i].begin(), as_float);
+    for (const auto& [i, sum] : sums) std::ranges::transform(sum, numbers[i].begin(), as_float);
   }
 
   void close_accounts(Stream& stream, std::uint64_t push) {

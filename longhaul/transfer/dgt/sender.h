@@ -9,7 +9,6 @@
 // goes best effort is kept as fp32, too, until the receipt.
 // Owned by Dgt.
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <optional>
@@ -174,8 +173,8 @@ class Sender {
       for (std::size_t channel = 1; channel < channels.size(); ++channel) channels[channel].clear();
     }
     bool empty() const {
-      return ended && std::all_of(channels.begin(), channels.end(),
-                                  [](const auto& channel) { return channel.empty(); });
+      return ended &&
+             std::ranges::all_of(channels, [](const auto& channel) { return channel.empty(); });
     }
 
     void state(auto& ar) {
