@@ -15,7 +15,7 @@ export CCACHE_DEPEND ?= 1
 # One installation at a time; the builds share out their work themselves.
 .NOTPARALLEL:
 
-.PHONY: help setup setup-build setup-nightly build package demo test nightly asan tsan sanitize-launch fuzz mutants
+.PHONY: help setup setup-build setup-nightly build package wheel demo test nightly asan tsan sanitize-launch fuzz mutants
 .PHONY: format clean
 BENCHES := bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine bench-dgt \
   bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast \
@@ -46,6 +46,9 @@ build: setup-build  ## the program: build/release/longhaul
 package: build  ## a Debian package of the program, its headers and man page: build/release/*.deb
 	cd build/release && cpack -G DEB
 	@ls -lh build/release/*.deb
+
+wheel: setup-build  ## the Python package: dist/longhaul-*.whl (tools come from PyPI)
+	@scripts/wheel
 
 demo:  ## train lenet on MNIST over four unequal sites with three strategies and seeds, print one table
 	@scripts/demo

@@ -45,30 +45,17 @@ struct Hello {
   std::uint16_t udp_port = 0;  // of the one who answers: where it echoes datagrams; 0: nowhere
   Purpose purpose = Purpose::probe;
   std::string name = {}, release = {};
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(job_hash);
-    LONGHAUL_FIELD(site);
-    LONGHAUL_FIELD(sites);
-    LONGHAUL_FIELD(token);
-    LONGHAUL_FIELD(udp_port);
-    LONGHAUL_FIELD(purpose, .max = double(Purpose::last));
-    LONGHAUL_FIELD(name, .max = 256);
-    LONGHAUL_FIELD(release, .max = 64);
-  }
+  LONGHAUL_FIELDS(job_hash, site, sites, token, udp_port, (purpose, .max = double(Purpose::last)),
+                  (name, .max = 256), (release, .max = 64))
 };
 
 struct Text {
   std::string text;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(text, .max = kMaxText);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(text, .max = kMaxText); }
 };
 
 struct Empty {
-  template <class Self, class Visit>
-  static void fields(Self&, Visit&&) {}
+  static void fields(auto&, auto&&) {}
 };
 
 // How a pair is measured; the same for all, as the first site says.
@@ -78,14 +65,9 @@ struct MeasurementPlan {
   double seconds = 4;             // of bulk each way, at most
   double mbytes = 250;            // likewise
   std::string congestion = {};    // asked for, as [net] congestion; "": the system's
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(pings, .min = 1, .max = 1000);
-    LONGHAUL_FIELD(datagrams, .max = double(kMaxDatagrams));
-    LONGHAUL_FIELD(seconds, .min = 0.1, .max = 60);
-    LONGHAUL_FIELD(mbytes, .min = 0.1, .max = 100000);
-    LONGHAUL_FIELD(congestion, .max = 16);
-  }
+  LONGHAUL_FIELDS((pings, .min = 1, .max = 1000), (datagrams, .max = double(kMaxDatagrams)),
+                  (seconds, .min = 0.1, .max = 60), (mbytes, .min = 0.1, .max = 100000),
+                  (congestion, .max = 16))
 };
 
 // Times are of the sender's own clock, in nanoseconds since 1970.
@@ -114,22 +96,14 @@ struct Datagram {            // by UDP, alone
 struct PathInfo {         // what the kernel of the sender knows of the way
   std::uint32_t mtu = 0;  // of the path, in bytes; 0: unknown
   std::string congestion = {};
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(mtu);
-    LONGHAUL_FIELD(congestion, .max = 16);
-  }
+  LONGHAUL_FIELDS(mtu, (congestion, .max = 16))
 };
 
 struct BulkResult {
   double bytes = 0, seconds = 0;  // all of it
   double rate = 0;                // bytes per second once it had settled: settled_rate()
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(bytes, .min = 0, .max = 0x1p53);
-    LONGHAUL_FIELD(seconds, .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(rate, .min = 0, .max = 0x1p53);
-  }
+  LONGHAUL_FIELDS((bytes, .min = 0, .max = 0x1p53), (seconds, .min = 0, .max = 1e6),
+                  (rate, .min = 0, .max = 0x1p53))
 };
 
 // One direction of a pair.
@@ -152,19 +126,9 @@ struct PairResult {
   double rtt_min_s = 0, rtt_median_s = 0;
   double offset_s = 0;  // the clock of `to` minus that of `from`
   DirectionResult there = {}, back = {};
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(from);
-    LONGHAUL_FIELD(to);
-    LONGHAUL_FIELD(reached);
-    LONGHAUL_FIELD(failure, .max = kMaxText);
-    LONGHAUL_FIELD(pongs);
-    LONGHAUL_FIELD(rtt_min_s, .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(rtt_median_s, .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(offset_s, .min = -1e12, .max = 1e12);
-    LONGHAUL_FIELD(there);
-    LONGHAUL_FIELD(back);
-  }
+  LONGHAUL_FIELDS(from, to, reached, (failure, .max = kMaxText), pongs,
+                  (rtt_min_s, .min = 0, .max = 1e6), (rtt_median_s, .min = 0, .max = 1e6),
+                  (offset_s, .min = -1e12, .max = 1e12), there, back)
 };
 
 struct ProbeRequest {
@@ -182,15 +146,8 @@ struct MachineFacts {
   // "mybox is 127.0.1.1": the host of its own address, where that leads to itself; "": elsewhere.
   std::string own_name = {};
   bool is_alone = false;  // the site listens at its loopback alone, and its address is elsewhere
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(disk_free);
-    LONGHAUL_FIELD(memory_available);
-    LONGHAUL_FIELD(congestion, .max = kMaxText);
-    LONGHAUL_FIELD(has_bbr);
-    LONGHAUL_FIELD(own_name, .max = kMaxText);
-    LONGHAUL_FIELD(is_alone);
-  }
+  LONGHAUL_FIELDS(disk_free, memory_available, (congestion, .max = kMaxText), has_bbr,
+                  (own_name, .max = kMaxText), is_alone)
 };
 
 // Of a text that may be too long for a message.

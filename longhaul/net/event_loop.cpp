@@ -29,10 +29,7 @@ struct Warns {  // to all
   LONGHAUL_MESSAGE(4, "warns");
   static constexpr std::size_t kMostText = 1000;
   std::string text;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(text, .max = double(kMostText));
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(text, .max = double(kMostText)); }
 };
 struct Leaves {  // to all: the last words of a node that has failed
   LONGHAUL_MESSAGE(5, "leaves");
@@ -40,13 +37,7 @@ struct Leaves {  // to all: the last words of a node that has failed
   bool state_lost = false;  // nobody in its view has the state: all resume
   Epoch epoch = 0;          // of that view
   std::string why;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(diverged);
-    LONGHAUL_FIELD(state_lost);
-    LONGHAUL_FIELD(epoch);
-    LONGHAUL_FIELD(why, .max = double(Warns::kMostText));
-  }
+  LONGHAUL_FIELDS(diverged, state_lost, epoch, (why, .max = double(Warns::kMostText)))
 };
 struct Ends {  // to all: the digest of the model that a node of a finished run ends with
   LONGHAUL_MESSAGE(6, "ends");

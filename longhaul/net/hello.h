@@ -39,11 +39,7 @@ struct SharedInput {
 struct InputDigest {
   std::uint32_t part = 0;  // digest of its name
   std::uint64_t digest = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(part);
-    LONGHAUL_FIELD(digest);
-  }
+  LONGHAUL_FIELDS(part, digest)
 };
 
 // The largest hello: a stranger can make a node keep no more.
@@ -81,8 +77,7 @@ struct Hello {
   // sites. `unfit`: the job or the data of a site cause it.
   std::string leaves = {};
   bool unfit = false;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
+  static void fields(auto& self, auto&& visit) {
     LONGHAUL_FIELD(job_hash);
     LONGHAUL_FIELD(rank);
     LONGHAUL_FIELD(site, .max = 256);
@@ -99,7 +94,7 @@ struct Hello {
     LONGHAUL_FIELD(epoch);
     LONGHAUL_FIELD(lost, .max = kMaxLost);
     LONGHAUL_FIELD(returned, .max = kMaxLost);
-    visit(Field{.name = "elapsed_ns", .max = 1e18}, self.elapsed_ns);
+    LONGHAUL_FIELD(elapsed_ns, .max = 1e18);
     LONGHAUL_FIELD(keys, .max = kMaxKeys);
     LONGHAUL_FIELD(inputs, .max = 64);
     LONGHAUL_FIELD(have, .max = Service::kClasses);
@@ -116,18 +111,11 @@ inline constexpr std::uint32_t kMaxIntroductionBytes = 1 << 20;  // of all toget
 struct Introduction {
   Rank rank = 0;
   std::vector<std::uint8_t> words;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(rank);
-    LONGHAUL_FIELD(words, .max = kMaxIntroductionBytes);
-  }
+  LONGHAUL_FIELDS(rank, (words, .max = kMaxIntroductionBytes))
 };
 struct Introductions {
   std::vector<Introduction> all;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(all, .max = 4096);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(all, .max = 4096); }
 };
 using Words = std::map<Rank, std::vector<std::uint8_t>>;  // by who has said them
 
@@ -149,13 +137,7 @@ struct Refusal {
   RefusalKind kind = RefusalKind::final;
   // Of another job, or another input: the first key or part that differs, as it is here.
   std::string key = {}, value = {};
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(reason, .max = 1024);
-    LONGHAUL_FIELD(kind, .max = 6);
-    LONGHAUL_FIELD(key, .max = 256);
-    LONGHAUL_FIELD(value, .max = 256);
-  }
+  LONGHAUL_FIELDS((reason, .max = 1024), (kind, .max = 6), (key, .max = 256), (value, .max = 256))
 };
 
 // What this node says about itself, and the members that it accepts.

@@ -28,20 +28,13 @@ struct Acknowledged {
   std::uint8_t service_class = 0;
   std::uint64_t before = 0;
   friend bool operator==(const Acknowledged&, const Acknowledged&) = default;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(service_class, .max = Service::kClasses - 1);
-    LONGHAUL_FIELD(before);
-  }
+  LONGHAUL_FIELDS((service_class, .max = Service::kClasses - 1), before)
 };
 
 // What an acknowledgement frame holds.
 struct Acknowledgement {
   std::vector<Acknowledged> have;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(have, .max = Service::kClasses);
-  }
+  static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(have, .max = Service::kClasses); }
 };
 
 class Outbox {

@@ -30,33 +30,21 @@ struct Pong {
   LONGHAUL_MESSAGE(4, "pong");
   std::uint32_t number = 0;
   std::int64_t clock = 0;  // the answering node's
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(number);
-    LONGHAUL_FIELD(clock, .min = 0, .max = kMaxNanoseconds);
-  }
+  LONGHAUL_FIELDS(number, (clock, .min = 0, .max = kMaxNanoseconds))
 };
 
 struct Go {
   LONGHAUL_MESSAGE(5, "go");
   Round lap = 0;
   std::int64_t at = 0;  // in the receiver's clock
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(lap);
-    LONGHAUL_FIELD(at, .min = -kMaxNanoseconds, .max = kMaxNanoseconds);
-  }
+  LONGHAUL_FIELDS(lap, (at, .min = -kMaxNanoseconds, .max = kMaxNanoseconds))
 };
 
 struct Done {
   LONGHAUL_MESSAGE(6, "done");
   Round lap = 0;
   std::int64_t elapsed = 0;
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(lap);
-    LONGHAUL_FIELD(elapsed, .min = 0, .max = kMaxNanoseconds);
-  }
+  LONGHAUL_FIELDS(lap, (elapsed, .min = 0, .max = kMaxNanoseconds))
 };
 
 using Messages = MessageList<Call, Ready, Ping, Pong, Go, Done>;

@@ -22,8 +22,7 @@ constexpr std::uint64_t kSize = 6;  // of the model
 constexpr std::uint64_t kInputs = 11;
 
 struct Word {
-  static constexpr std::uint16_t kKind = 1;
-  static constexpr std::string_view kName = "word";
+  LONGHAUL_MESSAGE(1, "word");
   double value = 0;
   LONGHAUL_FIELDS(value)
 };

@@ -20,7 +20,11 @@
 """
 
 from longhaul._longhaul import __version__
-from longhaul.main import main
+from longhaul.command import main
+from longhaul.library import (Diverged, JobError, PeerError, Summary, Table, bound, compare, explain,
+                              perf, plan, read_run, simulate)
 from longhaul.site import RunEnded, Site
 
-__all__ = ["RunEnded", "Site", "__version__", "main"]
+__all__ = ["Diverged", "JobError", "PeerError", "RunEnded", "Site", "Summary", "Table",
+           "__version__", "bound", "compare", "explain", "main", "perf", "plan", "read_run",
+           "simulate"]

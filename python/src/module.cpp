@@ -16,6 +16,7 @@
 #include "longhaul/learn/models/spec.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/nodes.h"
 #include "longhaul/run/workload.h"
 #include "loop.h"
 
@@ -162,6 +163,11 @@ class Program {
     learners_.uses_libtorch = false;
   }
 
+  Result<std::unique_ptr<Learner>> make(const run::Job& job, Rank rank) {
+    const py::gil_scoped_release loops;
+    return make(rank, job.members().at(rank), job.job.seed);
+  }
+
   int run(const std::vector<std::string>& words, std::vector<std::string> program) {
     std::vector<const char*> argv = {"longhaul"};
     for (const std::string& word : words) argv.push_back(word.c_str());
@@ -175,7 +181,7 @@ class Program {
     return code;
   }
 
- private:
+  // The learner of a node; the caller does not hold the GIL.
   Result<std::unique_ptr<Learner>> make(Rank rank, const Member& member, std::uint64_t seed) {
     const std::string site =
         member.site + (member.rank_in_site > 0 ? fmt::format("/{}", member.rank_in_site) : "");
@@ -192,6 +198,7 @@ class Program {
     return LoopLearner::make(std::move(loop), [this] { return look(); });
   }
 
+ private:
   // Ctrl-C while a loop prepares, when Python has the signal's handler and this is its main thread.
   Status look() {
     const py::gil_scoped_acquire python;
@@ -247,9 +254,48 @@ py::tuple builtin(const std::string& path, std::size_t batches) {
   return *std::move(made);
 }
 
-int run(const std::vector<std::string>& words, std::vector<std::string> program, py::function start,
-        py::object score) {
-  return Program(std::move(start), std::move(score)).run(words, std::move(program));
+// `start` is None for the commands of the C++ program as they are.
+int run(const std::vector<std::string>& words, std::vector<std::string> program,
+        const py::object& start, py::object score) {
+  if (!start.is_none()) return Program(start, std::move(score)).run(words, std::move(program));
+  std::vector<const char*> argv = {"longhaul"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  const py::gil_scoped_release others;
+  run::forget_signals();
+  return cli::run(int(argv.size()), argv.data());
+}
+
+// The site of that name, or the first with a worker, and what each of its first local steps takes
+// here, in s.
+std::pair<std::string, std::vector<double>> time_steps(const std::string& path,
+                                                       const std::vector<std::string>& sets,
+                                                       const std::string& site, std::size_t steps,
+                                                       const py::function& start) {
+  const auto timed = [&]() -> Result<std::pair<std::string, std::vector<double>>> {
+    LH_LET(job, run::load_job(path, {.sets = sets, .wan = "", .own = true}));
+    Rank rank = 0;
+    if (!site.empty()) {
+      LH_LET(found, run::find_node(job, site));
+      rank = found;
+    }
+    const Members members = job.members();
+    while (site.empty() && !members[rank].is(Role::worker)) ++rank;
+    Program program(start, py::none());
+    const py::gil_scoped_release loop;
+    LH_LET(learner, program.make(rank, members[rank], job.job.seed));
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < steps; ++i) {
+      const auto begun = std::chrono::steady_clock::now();
+      LH_TRY(learner->step(LocalStep{}));
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+      seconds.push_back(took.count());
+    }
+    learner.reset();
+    return std::pair(members[rank].site, seconds);
+  };
+  auto result = timed();
+  if (!result) throw py::value_error(result.error().what);
+  return *std::move(result);
 }
 
 }  // namespace
@@ -281,6 +327,8 @@ PYBIND11_MODULE(_longhaul, module) {
         return job->job.seed;
       },
       py::arg("job"), py::arg("sets"));
+  module.def("time_steps", &longhaul::python::time_steps, py::arg("job"), py::arg("sets"),
+             py::arg("site"), py::arg("steps"), py::arg("start"));
   module.def("builtin", &builtin, py::arg("job"), py::arg("batches"));
   module.def("run", &longhaul::python::run, py::arg("words"), py::arg("program"), py::arg("start"),
              py::arg("score") = py::none());

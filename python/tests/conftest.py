@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from longhaul.main import run
+from longhaul.command import run
 
 torch.set_num_threads(1)
 HERE = Path(__file__).resolve().parent
@@ -57,7 +57,7 @@ class Command:
         return str(path)
 
     def here(self, words: list[str], train: Any, score: Any = None) -> int:
-        return run([*words], train, score)
+        return run([*words], train, score)[0]
 
     def simulate(self, job: str, train: Any, score: Any = None, out: str = "run",
                  more: list[str] | None = None) -> tuple[int, dict[str, Any]]:

@@ -120,18 +120,9 @@ struct TableFacts {
   std::vector<std::string> columns;   // csv: names of the features, in their order
   std::vector<ColumnFacts> numbers;   // csv: of each of them
   std::vector<std::uint64_t> labels;  // training samples of each class
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(training);
-    LONGHAUL_FIELD(test);
-    LONGHAUL_FIELD(dropped);
-    LONGHAUL_FIELD(sample, .max = 8);
-    LONGHAUL_FIELD(outputs, .min = 1, .max = 1 << 24);
-    LONGHAUL_FIELD(task, .max = 3);
-    LONGHAUL_FIELD(columns, .max = kMostColumns);
-    LONGHAUL_FIELD(numbers, .max = kMostColumns);
-    LONGHAUL_FIELD(labels, .max = kMostLabels);
-  }
+  LONGHAUL_FIELDS(training, test, dropped, (sample, .max = 8), (outputs, .min = 1, .max = 1 << 24),
+                  (task, .max = 3), (columns, .max = kMostColumns), (numbers, .max = kMostColumns),
+                  (labels, .max = kMostLabels))
 };
 TableFacts facts_of(const DataSet& train, const DataSet& test);
 // A set without samples, of the shape of those: for a site that trains nothing.

@@ -31,47 +31,40 @@ struct OptimizerConfig {
   bool looks_ahead() const { return nesterov.value_or(kind == "muon"); }
   double decay() const { return weight_decay.value_or(kind == "adamw" ? 0.01 : 0.0); }
 
-  template <class Self, class Visit>
-  static void fields(Self& self, Visit&& visit) {
-    LONGHAUL_FIELD(kind, .doc = "the local optimiser",
-                   .choices = {"sgd", "adagrad", "adam", "adamw", "muon"});
-    LONGHAUL_FIELD(rate, .doc = "learning rate", .max = 1e6, .positive = true);
-    LONGHAUL_FIELD(weight_decay,
-                   .doc =
-                       "sgd, adagrad, adam: L2 penalty, 0 if absent; decoupled: adamw, 0.01 if "
-                       "absent, muon, 0",
-                   .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(momentum, .doc = "sgd, 0 if absent; muon, 0.95", .min = 0, .max = 1);
-    LONGHAUL_FIELD(nesterov, .doc = "Nesterov's momentum: sgd, false if absent; muon, true");
-    LONGHAUL_FIELD(beta1, .doc = "adam, adamw, muon: decay of the first moment", .min = 0,
-                   .max = 0.999999);
-    LONGHAUL_FIELD(beta2, .doc = "adam, adamw, muon: decay of the second moment", .min = 0,
-                   .max = 0.999999999);
-    LONGHAUL_FIELD(epsilon, .doc = "adagrad, adam, adamw, muon: added to the root", .min = 0,
-                   .max = 1);
-    LONGHAUL_FIELD(schedule, .doc = "of the rate, over this node's own optimiser steps",
-                   .choices = {"constant", "step", "cosine"});
-    LONGHAUL_FIELD(
-        steps,
-        .doc = "step: times factor every so many steps; cosine: down to min_rate over so many",
-        .min = 1, .max = 1e12);
-    LONGHAUL_FIELD(factor, .doc = "step", .max = 1, .positive = true);
-    LONGHAUL_FIELD(min_rate, .doc = "cosine: the last rate", .min = 0, .max = 1e6);
-    LONGHAUL_FIELD(
+  static void fields(auto& self, auto&& visit) {
+    LONGHAUL_KEY(kind, "the local optimiser",
+                 .choices = {"sgd", "adagrad", "adam", "adamw", "muon"});
+    LONGHAUL_KEY(rate, "learning rate", .max = 1e6, .positive = true);
+    LONGHAUL_KEY(
+        weight_decay,
+        "sgd, adagrad, adam: L2 penalty, 0 if absent; decoupled: adamw, 0.01 if absent, muon, 0",
+        .min = 0, .max = 1e6);
+    LONGHAUL_KEY(momentum, "sgd, 0 if absent; muon, 0.95", .min = 0, .max = 1);
+    LONGHAUL_KEY(nesterov, "Nesterov's momentum: sgd, false if absent; muon, true");
+    LONGHAUL_KEY(beta1, "adam, adamw, muon: decay of the first moment", .min = 0, .max = 0.999999);
+    LONGHAUL_KEY(beta2, "adam, adamw, muon: decay of the second moment", .min = 0,
+                 .max = 0.999999999);
+    LONGHAUL_KEY(epsilon, "adagrad, adam, adamw, muon: added to the root", .min = 0, .max = 1);
+    LONGHAUL_KEY(schedule, "of the rate, over this node's own optimiser steps",
+                 .choices = {"constant", "step", "cosine"});
+    LONGHAUL_KEY(steps,
+                 "step: times factor every so many steps; cosine: down to min_rate over so many",
+                 .min = 1, .max = 1e12);
+    LONGHAUL_KEY(factor, "step", .max = 1, .positive = true);
+    LONGHAUL_KEY(min_rate, "cosine: the last rate", .min = 0, .max = 1e6);
+    LONGHAUL_KEY(
         warmup_steps,
-        .doc =
-            "the rate grows linearly over the first so many steps; the schedule begins behind them",
+        "the rate grows linearly over the first so many steps; the schedule begins behind them",
         .max = 1e12);
-    LONGHAUL_FIELD(clip,
-                   .doc =
-                       "a gradient whose norm, over all parameters, is larger is shortened to this "
-                       "norm; absent: none is",
-                   .max = 1e12, .positive = true);
-    LONGHAUL_FIELD(adamw_rate, .doc = "muon: the rate of what is no matrix, updated by adamw",
-                   .max = 1e6, .positive = true);
-    LONGHAUL_FIELD(by_adamw, .doc =
-                                 "muon: matrices whose names begin with one of these count as "
-                                 "none: those next to the input and the output");
+    LONGHAUL_KEY(clip,
+                 "a gradient whose norm, over all parameters, is larger is shortened to this norm; "
+                 "absent: none is",
+                 .max = 1e12, .positive = true);
+    LONGHAUL_KEY(adamw_rate, "muon: the rate of what is no matrix, updated by adamw", .max = 1e6,
+                 .positive = true);
+    LONGHAUL_KEY(by_adamw,
+                 "muon: matrices whose names begin with one of these count as none: those next to "
+                 "the input and the output");
   }
 };
 

@@ -17,8 +17,7 @@ class Exchange final : public Strategy {
     Round report_every = 1;    // by rank 0
   };
   struct Piece {
-    static constexpr std::uint16_t kKind = 1;
-    static constexpr std::string_view kName = "piece";
+    LONGHAUL_MESSAGE(1, "piece");
     Round round = 0;
     Range range;
     LONGHAUL_FIELDS(round, range)

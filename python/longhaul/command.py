@@ -25,6 +25,20 @@ def _program() -> list[str]:
     return [sys.executable, os.path.abspath(sys.argv[0])]
 
 
+_HELP = """{script} trains a loop of its own at several sites. Commands, each with --help:
+
+  simulate JOB            all sites in this process, in virtual time
+  time JOB                what a step of the loop takes here: [[site]] step_ms
+  compare JOB --sync A,B  several strategies in the simulator; one table, the best first
+  plan JOB                searches strategies and settings; recommends one
+  launch JOB              one process a site on this machine, over TCP
+  site JOB --site NAME    one site, for real
+  explain, bound, perf, doctor, lab, keys, report, view, status, replay, list, version
+                          as the command longhaul has them
+
+Example: python3 {script} simulate job.toml"""
+
+
 class Loops:
     """The loops of one command: a thread for each site of this process."""
 
@@ -48,11 +62,53 @@ class Loops:
         return _Score.of(site, address)
 
 
-def run(words: list[str], train: Callable[[Site], Any],
-        score: Callable[[Any, Site], dict[str, float]] | None) -> int:
-    """Carries out a command line; returns its exit code."""
+def run(words: list[str], train: Callable[[Site], Any] | None,
+        score: Callable[[Any, Site], dict[str, float]] | None,
+        program: list[str] | None = None) -> tuple[int, dict[str, Any]]:
+    """Carries out a command line; its exit code, and what train() has returned by site.
+
+    program  the words that start a process with the same loops; by default this script's
+    """
+    if train is None:
+        return _longhaul.run(words, [], None, None), {}
     loops = Loops(train, score)
-    return _longhaul.run(words, _program(), loops.start, loops.score if score else None)
+    code = _longhaul.run(words, _program() if program is None else program, loops.start,
+                         loops.score if score else None)
+    return code, {site.name: site.result for site in loops.sites.values()}
+
+
+def time_loop(words: list[str], train: Callable[[Site], Any]) -> int:
+    """The command time: what a step of the loop takes here, for the job file."""
+    import argparse
+    import statistics
+
+    parser = argparse.ArgumentParser(
+        prog="time", description="measures a step of the loop on this machine, alone",
+        epilog="Example: python3 train.py time job.toml --site tokyo")
+    parser.add_argument("job", metavar="JOB", help="job file (TOML)")
+    parser.add_argument("--site", metavar="NAME", help="as which site; default: the first")
+    parser.add_argument("--steps", type=int, default=20, metavar="N",
+                        help="steps that count, after 5 others (default: 20)")
+    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(words)
+    try:
+        site, seconds = _longhaul.time_steps(args.job, args.set, args.site or "", args.steps + 5,
+                                             Loops(train, None).start)
+    except ValueError as error:
+        print(f"longhaul: {error}", file=sys.stderr)
+        return 2
+    took = [1000 * one for one in seconds[5:]]
+    median = statistics.median(took)
+    if args.json:
+        import json
+
+        print(json.dumps({"site": site, "step_ms": median, "min": min(took), "max": max(took),
+                          "steps": len(took)}))
+    else:
+        print(f'[[site]]\nname = "{site}"\nstep_ms = {median:.3g}  # {min(took):.3g} to '
+              f"{max(took):.3g}, {len(took)} steps here")
+    return 0
 
 
 def _follow(words: list[str], train: Callable[[Site], Any]) -> int:
@@ -92,7 +148,10 @@ def main(train: Callable[[Site], Any],
     network failed, 4 internal error, 130 Ctrl-C.
     """
     words = sys.argv[1:] if argv is None else argv
-    if words and words[0] in REFUSED:
+    if not words or words[0] in ("-h", "--help"):
+        print(_HELP.format(script=os.path.basename(sys.argv[0])))
+        sys.exit(0 if words else 2)
+    if words[0] in REFUSED:
         print(f"longhaul: {words[0]}: is for the built-in models: use the command longhaul "
               f"{words[0]}", file=sys.stderr)
         sys.exit(2)
@@ -107,7 +166,10 @@ def main(train: Callable[[Site], Any],
         if (torch := sys.modules.get("torch")) and os.environ["OMP_NUM_THREADS"] == "1":
             torch.set_num_threads(1)
     try:
-        code = run(words, train, score)
+        if words and words[0] == "time":
+            code = time_loop(words[1:], train)
+        else:
+            code = run(words, train, score)[0]
     except KeyboardInterrupt:
         code = 130
     sys.stdout.flush()

@@ -1,0 +1,40 @@
+"""A loop with DistributedDataParallel where torchrun has started several processes."""
+
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+import longhaul
+from loops import samples, small_model
+
+RANK, SIZE = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+def train(site):
+    with open(f"{site.name}.{RANK}.pid", "w") as out:
+        out.write(str(os.getpid()))
+    model = small_model()
+    group = None
+    if SIZE > 1:
+        dist.init_process_group("gloo")
+        model, group = DistributedDataParallel(model), dist.group.WORLD
+    opt = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    opt = site.attach(model, opt, group=group)
+    x, y = samples(site.name, 64).tensors
+    for first in site.batches(range(0, 64, 16)):
+        mine = slice(first + RANK * 16 // SIZE, first + (RANK + 1) * 16 // SIZE)
+        loss = functional.cross_entropy(model(x[mine]), y[mine])
+        opt.zero_grad()
+        loss.backward()
+        opt.step(loss=loss, samples=16 // SIZE)
+        time.sleep(float(os.environ.get("PAUSE_S", 0)))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    longhaul.main(train)
