@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include "longhaul/net/testing/peer_loop.h"
 #include "longhaul/net/tls.h"
 #include "longhaul/secure/testing/keys.h"
 
@@ -17,63 +18,25 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-struct SecureNode final : Peers::Events {
-  SecureNode(Loop& loop, Rank self, std::shared_ptr<secure::Credentials> credentials,
-             std::vector<bool> dials_out = {})
-      : place{.self = self,
-              .members = std::make_shared<const Members>(Members{{"lima"}, {"tokyo"}}),
-              .layout = Layout::flat(1)},
-        peers(loop, config(self, std::move(credentials), std::move(dials_out)), place, *this) {
-    const auto listens = peers.listen();
-    LH_CHECK(listens);
-    port = *listens;
-  }
-  static PeersConfig config(Rank self, std::shared_ptr<secure::Credentials> credentials,
-                            std::vector<bool> dials_out) {
-    PeersConfig config;
-    config.job_hash = 7;
-    config.process = 100 + self;
-    config.addresses.assign(2, {"127.0.0.1", 0});
-    config.connect_timeout = 20s;
-    config.credentials = std::move(credentials);
-    config.datagrams = true;
-    config.dials_out = std::move(dials_out);
-    return config;
-  }
-  void on_message(Rank, const Message& message) override { kinds.push_back(message.kind); }
-  void on_writable(Rank, unsigned) override {}
-  void on_silent(Rank, bool, const std::string&) override {}
-  bool on_checkpoint(Rank, std::uint64_t) override { return true; }
-  void on_refused(const Error& why) override { refused = why.what; }
-  void on_rejoin_request(Rank) override {}
-  void on_note(const std::string& text) override { notes.push_back(text); }
-
-  bool has_said(std::string_view text) const {
-    return std::any_of(notes.begin(), notes.end(), [&](const std::string& note) {
-      return note.find(text) != std::string::npos;
-    });
-  }
-
-  Place place;
-  Peers peers;
-  std::uint16_t port = 0;
-  std::vector<std::uint16_t> kinds;
-  std::vector<std::string> notes;
-  std::string refused;
-};
+using testing::PeerLoop;
+using testing::PeerNode;
 
 // Lima dials tokyo.
-struct LimaAndTokyo {
-  LimaAndTokyo(std::shared_ptr<secure::Credentials> of_lima,
-               std::shared_ptr<secure::Credentials> of_tokyo)
-      : LimaAndTokyo(std::move(of_lima), std::move(of_tokyo), std::vector<bool>{}) {}
-  LimaAndTokyo(std::shared_ptr<secure::Credentials> of_lima,
-               std::shared_ptr<secure::Credentials> of_tokyo, std::vector<bool> dials_out)
-      : lima(loop, 0, std::move(of_lima), dials_out),
-        tokyo(loop, 1, std::move(of_tokyo), dials_out) {
-    for (SecureNode* one : {&lima, &tokyo})
-      one->peers.set_addresses({{"127.0.0.1", lima.port}, {"127.0.0.1", tokyo.port}});
+struct LimaAndTokyo : PeerLoop {
+  using Keys = std::shared_ptr<secure::Credentials>;
+  LimaAndTokyo(Keys of_lima, Keys of_tokyo, const std::vector<bool>& dials_out = {})
+      : PeerLoop({"lima", "tokyo"}),
+        lima(start(0, secured(0, std::move(of_lima), dials_out))),
+        tokyo(start(1, secured(1, std::move(of_tokyo), dials_out))) {
+    tell_addresses();
+  }
+  PeersConfig secured(Rank self, Keys keys, const std::vector<bool>& dials_out) const {
+    PeersConfig made = config(self);
+    made.connect_timeout = 20s;
+    made.credentials = std::move(keys);
+    made.datagrams = true;
+    made.dials_out = dials_out;
+    return made;
   }
   bool meet() {
     const Status met = lima.peers.connect_all([] { return false; });
@@ -87,23 +50,8 @@ struct LimaAndTokyo {
              tokyo.has_said("refused a connection");
     });
   }
-  void send(std::uint16_t kind, Service service = {}) {
-    Message message;
-    message.kind = kind;
-    message.body = Payload(share(Buffer(100)));
-    lima.peers.send({1, message, service});
-  }
-  bool until(const std::function<bool()>& done) {
-    const Time end = loop.now() + 20s;
-    while (loop.now() < end && !done()) {
-      lima.peers.tick();
-      tokyo.peers.tick();
-      (void)loop.run_until(loop.now() + 5ms, done);
-    }
-    return done();
-  }
-  Loop loop;
-  SecureNode lima, tokyo;
+  void send(std::uint16_t kind, Service service = {}) { PeerLoop::send(0, 1, kind, 100, service); }
+  PeerNode &lima, &tokyo;
 };
 
 class SecurePeers : public ::testing::Test {
@@ -412,8 +360,8 @@ TEST_F(SecurePeers, NewKeysAreReadByTheNextConnectionAndNothingIsLost) {
 TEST_F(SecurePeers, WhoCannotBeDialledDials) {
   for (const bool is_lima : {true, false}) {
     LimaAndTokyo nodes(good("lima"), good("tokyo"), {is_lima, !is_lima});
-    SecureNode& behind_nat = is_lima ? nodes.lima : nodes.tokyo;
-    SecureNode& other = is_lima ? nodes.tokyo : nodes.lima;
+    PeerNode& behind_nat = is_lima ? nodes.lima : nodes.tokyo;
+    PeerNode& other = is_lima ? nodes.tokyo : nodes.lima;
     behind_nat.peers.set_addresses(
         {{"127.0.0.1", nodes.lima.port}, {"127.0.0.1", nodes.tokyo.port}});
     // What the other has of it leads nowhere.
@@ -444,86 +392,30 @@ TEST_F(SecurePeers, WhoWasMetAndLeftOutMayAskToRejoin) {
 
 // Nodes that resume a run, and one that thinks it goes on: in one loop.
 
-struct ResumingNode final : Peers::Events {
-  ResumingNode(Loop& loop, Rank self, Rank nodes, std::uint32_t incarnation)
-      : ResumingNode(loop, self, nodes, incarnation, config_of(self, nodes, incarnation)) {}
-  ResumingNode(Loop& loop, Rank self, Rank nodes, std::uint32_t incarnation, PeersConfig config)
-      : place{.self = self,
-              .members = members(self, nodes, incarnation),
-              .layout = Layout::flat(1)},
-        peers(loop, std::move(config), place, *this) {
-    const auto listens = peers.listen();
-    LH_CHECK(listens);
-    port = *listens;
+struct Resuming : PeerLoop {
+  explicit Resuming(Rank count) : PeerLoop(sites(count)) {}
+  static std::vector<std::string> sites(Rank count) {
+    std::vector<std::string> names;
+    for (Rank rank = 0; rank < count; ++rank) names.push_back("site" + std::to_string(rank));
+    return names;
   }
-  static std::shared_ptr<const Members> members(Rank self, Rank nodes, std::uint32_t incarnation) {
-    Members all;
-    for (Rank rank = 0; rank < nodes; ++rank) all.push_back({"site" + std::to_string(rank)});
-    all[self].incarnation = incarnation;
-    return std::make_shared<const Members>(std::move(all));
-  }
-  static PeersConfig config_of(Rank self, Rank nodes, std::uint32_t incarnation) {
-    PeersConfig config;
-    config.job_hash = 7;
-    config.process = 100 + self + 10 * incarnation;
-    config.addresses.assign(nodes, {"127.0.0.1", 0});
-    config.max_retry = 20ms;
-    return config;
-  }
-  void on_message(Rank, const Message&) override {}
-  void on_writable(Rank, unsigned) override {}
-  void on_silent(Rank, bool, const std::string&) override {}
-  bool on_checkpoint(Rank, std::uint64_t) override { return true; }
-  void on_refused(const Error& why) override {
-    refused = why.what;
-    is_invalid = why.kind == Error::Kind::invalid_argument;
-  }
-  void on_resumes(const Error& why) override { resumes = why.what; }
-  void on_rejoin_request(Rank) override {}
-  void on_note(const std::string&) override {}
-
-  Place place;
-  Peers peers;
-  std::uint16_t port = 0;
-  std::string refused, resumes;
-  bool is_invalid = false;
-};
-
-struct Resuming {
-  explicit Resuming(Rank count) : nodes(count) {}
   void start(Rank self, std::uint64_t checkpoint, std::uint32_t incarnation = 0,
              std::vector<JobKey> keys = {}) {
-    PeersConfig config = ResumingNode::config_of(self, Rank(nodes.size()), incarnation);
-    for (const JobKey& key : keys) config.job_hash += digest_of(key);
-    config.job_keys = std::move(keys);
-    nodes[self] = std::make_unique<ResumingNode>(loop, self, Rank(nodes.size()), incarnation,
-                                                 std::move(config));
+    PeersConfig made = config(self, incarnation);
+    made.max_retry = 20ms;
+    for (const JobKey& key : keys) made.job_hash += digest_of(key);
+    made.job_keys = std::move(keys);
+    PeerNode& node = PeerLoop::start(self, std::move(made), incarnation);
     if (incarnation == 0)
-      nodes[self]->peers.offer({.newest = checkpoint,
-                                .members = std::uint32_t(nodes.size()),
-                                .has_before = true,
-                                .view = {.epoch = 0, .live = RankList::below(Rank(nodes.size()))}});
-    std::vector<Address> addresses(nodes.size(), {"127.0.0.1", 9});  // where nobody listens
-    for (Rank rank = 0; rank < nodes.size(); ++rank)
-      if (nodes[rank]) addresses[rank].port = nodes[rank]->port;
-    for (const auto& node : nodes)
-      if (node) node->peers.set_addresses(addresses);
-    // connect_all() dials first, and waits: here until it is told to stop waiting, at once.
-    (void)nodes[self]->peers.connect_all([] { return true; });
+      node.peers.offer({.newest = checkpoint,
+                        .members = std::uint32_t(nodes.size()),
+                        .has_before = true,
+                        .view = {.epoch = 0, .live = RankList::below(Rank(nodes.size()))}});
+    tell_addresses();
+    dial(self);
   }
   // Whether `self` has all that it waits for before it resumes.
   bool is_ready(Rank self) { return nodes[self]->peers.awaited().empty(); }
-  bool until(const std::function<bool()>& holds) {
-    const Time end = loop.now() + 20s;
-    while (loop.now() < end && !holds()) {
-      for (const auto& node : nodes)
-        if (node) node->peers.tick();
-      (void)loop.run_until(loop.now() + 5ms, holds);
-    }
-    return holds();
-  }
-  Loop loop;
-  std::vector<std::unique_ptr<ResumingNode>> nodes;
 };
 
 // Of two, one was killed and asks to rejoin; the other had no majority, and resumes.
@@ -573,8 +465,7 @@ TEST(ResumingPeers, JobsThatDifferEndAtBothWithBothValues) {
     Resuming run(2);
     for (const Rank rank : {lower_first ? 0u : 1u, lower_first ? 1u : 0u})
       run.start(rank, 0, 0, {{"[sync] steps", rank == 0 ? "20" : "30"}});
-    for (const auto& node : run.nodes)  // each knows the other's port by now
-      (void)node->peers.connect_all([] { return true; });
+    for (const Rank rank : {0u, 1u}) run.dial(rank);  // each knows the other's port by now
     ASSERT_TRUE(run.until(
         [&] { return !run.nodes[0]->refused.empty() && !run.nodes[1]->refused.empty(); }));
     for (const auto& node : run.nodes) {
