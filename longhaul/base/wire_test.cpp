@@ -1,6 +1,5 @@
 #include "longhaul/base/wire.h"
 
-#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>

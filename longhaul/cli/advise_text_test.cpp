@@ -4,7 +4,6 @@
 #include <map>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 namespace longhaul::cli {
@@ -30,9 +29,7 @@ Trial advised_trial(const std::string& sync, std::uint64_t rounds, double score)
 }
 
 Advice advice_of(std::vector<Trial> ranking) {
-  Advice advice;
-  advice.name = "job";
-  advice.folder = "runs/job-plan";
+  Advice advice{.name = "job", .folder = "runs/job-plan"};
   advice.search.ranking = std::move(ranking);
   advice.runs = 1;
   return advice;

@@ -1,7 +1,6 @@
 #include "longhaul/codec/bytes_check.h"
 
 #include <cfloat>
-#include <cmath>
 #include <limits>
 #include <vector>
 

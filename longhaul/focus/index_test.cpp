@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/focus/ingest.h"
 #include "longhaul/focus/log.h"
@@ -325,12 +326,7 @@ TEST(Clustering, WithoutADistanceEveryVectorBeginsACluster) {
 TEST(Clustering, SavedAndLoadedItGoesOn) {
   Clustering saved(0.5, 2), loaded(0.5, 2);
   (void)clusters_of(saved, {0.f, 0.9f, 0.1f});
-  Archive out;
-  saved.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  loaded.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(saved, loaded));
   EXPECT_EQ(clusters_of(saved, {1.f, 5.f, 0.1f}), clusters_of(loaded, {1.f, 5.f, 0.1f}));
 }
 

@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/lab/site_networks.h"
 
 namespace longhaul::lab {
@@ -55,7 +56,7 @@ TEST(Router, KnowsWhatItIsAskedFor) {
   EXPECT_EQ(demand_on_router(wan), std::nullopt);
   for (auto& site : wan.sites) site.up = 1e8;
   EXPECT_EQ(demand_on_router(wan), 3e8);
-  EXPECT_NE(router_overload_warning(wan).find("2400 Mbit/s"), std::string::npos);
+  EXPECT_TRUE(says(router_overload_warning(wan), "2400 Mbit/s"));
   for (std::uint32_t i = 0; i < 3; ++i)
     wan.traces.push_back(
         {.what = flow::Traced::What::up, .a = i, .trace = {.at = {0, 1}, .values = {1e5, 1e7}}});
@@ -87,14 +88,11 @@ class Lab : public ::testing::Test {
   void SetUp() override {
     const std::string missing = missing_here();
     if (missing.empty()) return;
-    const auto refused = make_networks(2);
-    ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().what.find("the emulated WAN needs"), std::string::npos);
+    EXPECT_TRUE(says(make_networks(2), "the emulated WAN needs"));
     GTEST_SKIP() << "this machine has not " << missing;
   }
   void start(flow::Wan wan, std::vector<Change> changes = {}) {
-    auto networks = make_networks(wan.sites.size());
-    ASSERT_TRUE(networks) << networks.error().what;
+    auto networks = good(make_networks(wan.sites.size()));
     networks_ = *std::move(networks);
     stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
     RouterConfig config{std::move(wan), 1, std::move(changes), {}, stop_.get()};
@@ -338,13 +336,10 @@ TEST_F(Lab, CountsWhatItsDeviceCannotTake) {
   start(wan);
   if (HasFatalFailure()) return;
   end();  // nobody reads any more
-  const auto before = overruns(networks_[0].netns.get());
-  ASSERT_TRUE(before);
+  const auto before = good(overruns(networks_[0].netns.get()));
   const Descriptor here = socket_at(0, SOCK_DGRAM);
   for (int i = 0; i < 2600; ++i) send_to(here.get(), 1, 7000, 10);
-  const auto after = overruns(networks_[0].netns.get());
-  ASSERT_TRUE(after);
-  EXPECT_GE(*after, *before + 500);
+  EXPECT_GE(*good(overruns(networks_[0].netns.get())), *before + 500);
 }
 
 // --- acknowledgement

@@ -398,10 +398,7 @@ std::vector<Time> shaped(const flow::Wan& wan, std::uint64_t seed) {
 }
 
 sim::FairConfig simulator(const flow::Wan& wan, std::uint64_t seed) {
-  sim::FairConfig config;
-  config.wan = wan;
-  config.site_of = {0, 1};
-  config.seed = seed;
+  sim::FairConfig config{.wan = wan, .site_of = {0, 1}, .seed = seed};
   config.tcp.first_window = 0;
   config.tcp.mtu = 0;
   return config;

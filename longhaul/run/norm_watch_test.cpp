@@ -1,9 +1,7 @@
 #include "longhaul/run/run_log.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 
 namespace longhaul::run {

@@ -1,9 +1,9 @@
 #include "longhaul/run/summary.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/progress.h"
 
 namespace longhaul::run {
@@ -25,8 +25,7 @@ Summary sample() {
 
 TEST(Summary, ReadsBackAsItself) {
   const std::string text = to_json(sample()).dump();
-  auto again = parse_summary(text);
-  ASSERT_TRUE(again) << again.error().what;
+  auto again = good(parse_summary(text));
   EXPECT_EQ(to_json(*again).dump(), text);
   EXPECT_EQ(again->params_hash, "00000000000000ab");
   EXPECT_FALSE(again->time_to_target_s);
@@ -37,8 +36,7 @@ TEST(Summary, KeepsWhatTheRouterSaid) {
   Summary s = sample();
   EXPECT_FALSE(to_json(s).contains("lab"));
   s.lab = LabFigures{.router_limited = true, .limited_share = 0.25, .packets = 77};
-  auto again = parse_summary(to_json(s).dump());
-  ASSERT_TRUE(again) << again.error().what;
+  auto again = good(parse_summary(to_json(s).dump()));
   ASSERT_TRUE(again->lab);
   EXPECT_TRUE(again->lab->router_limited);
   EXPECT_EQ(again->lab->limited_share, 0.25);
@@ -56,8 +54,7 @@ TEST(Summary, SaysWhetherStepsTookTheirTime) {
   s.pace->overruns = 15;
   EXPECT_TRUE(to_json(s)["void_for_comparison"].get<bool>());
   EXPECT_EQ(to_json(s)["overrun_share"], 0.015);
-  const auto again = parse_summary(to_json(s).dump());
-  ASSERT_TRUE(again) << again.error().what;
+  const auto again = good(parse_summary(to_json(s).dump()));
   EXPECT_EQ(again->pace->steps, 1000u);
   EXPECT_EQ(again->pace->overruns, 15u);
   EXPECT_FALSE(PaceFigures{}.is_void());
@@ -89,8 +86,7 @@ TEST(Summary, BestModelAndParticipationComeBack) {
   s.participation = {.members = 5, .live = 5};
   s.participation.change(6, 4);
   s.participation.leave_out(0.5);  // two of the four that are live
-  const auto again = parse_summary(to_json(s).dump());
-  ASSERT_TRUE(again) << again.error().what;
+  const auto again = good(parse_summary(to_json(s).dump()));
   ASSERT_TRUE(again->best);
   EXPECT_EQ(again->best->round, 7u);
   EXPECT_EQ(again->best->accuracy, 0.75);

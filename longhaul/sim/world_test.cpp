@@ -1,9 +1,9 @@
 #include "longhaul/sim/world.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sim/testing/random_faults.h"
 #include "longhaul/sim/testing/small_job.h"
 
@@ -177,11 +177,10 @@ TEST(World, ALearnersErrorOrExceptionEndsTheRunWithTheCommandThatRepeatsIt) {
                 .layout = learner.layout()};
     world.add(place, std::make_unique<testing::Exchange>(testing::Exchange::Config{}, place),
               &learner);
-    const auto ended = world.run();
-    ASSERT_FALSE(ended);
-    EXPECT_THAT(ended.error().what, HasSubstr("rank 0 (tokyo)"));
-    EXPECT_THAT(ended.error().what, HasSubstr(throws ? "out of memory" : "CUDA is gone"));
-    EXPECT_THAT(ended.error().what, HasSubstr("[seed 7, repeat: longhaul simulate job.toml]"));
+    const Error ended = failure(world.run());
+    EXPECT_THAT(ended.what, HasSubstr("rank 0 (tokyo)"));
+    EXPECT_THAT(ended.what, HasSubstr(throws ? "out of memory" : "CUDA is gone"));
+    EXPECT_THAT(ended.what, HasSubstr("[seed 7, repeat: longhaul simulate job.toml]"));
     EXPECT_FALSE(world.step()) << "a run that failed stays failed";
   }
 }
@@ -300,8 +299,7 @@ TEST(WorldFaults, ACutThatHealsInTimeLosesNothingAndNobodyIsTold) {
                      .at = 40ms,
                      .until = 2040ms}};
     RunningJob job(small);
-    const auto ended = job.world().run();
-    ASSERT_TRUE(ended) << ended.error().what;
+    const auto ended = good(job.world().run());
     EXPECT_EQ(job.params(1), calm.params(1)) << "the same numbers, later";
     EXPECT_EQ(job.world().node(0).view().epoch, 0u);
     EXPECT_GT(job.world().now(), calm.world().now() + 1900ms);
@@ -314,8 +312,7 @@ TEST(WorldFaults, AMinorityThatIsCutOffIsLeftBehind) {
   small.world.detect = 1s;
   small.faults = partition(std::vector<Rank>{0, 1}, std::vector<Rank>{2, 3, 4}, 50ms, kForever);
   RunningJob job(small);
-  const auto ended = job.world().run();
-  ASSERT_TRUE(ended) << ended.error().what;
+  const auto ended = good(job.world().run());
   EXPECT_THAT(job.world().node(4).view().live, ElementsAre(2, 3, 4));
   EXPECT_EQ(job.lost.size(), 2u);
   EXPECT_EQ(job.params(2), job.params(4));
@@ -325,10 +322,9 @@ TEST(WorldFaults, WithoutAMajorityTheRunEndsWithAReason) {
   SmallJob small{.ranks = 2};
   small.faults = {{.kind = Fault::Kind::crash, .rank = 0, .at = 5ms}};
   RunningJob job(small);
-  const auto ended = job.world().run();
-  ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().kind, Error::Kind::unavailable);
-  EXPECT_THAT(ended.error().what, HasSubstr("rank 1 (site1)"));
+  const Error ended = failure(job.world().run());
+  EXPECT_EQ(ended.kind, Error::Kind::unavailable);
+  EXPECT_THAT(ended.what, HasSubstr("rank 1 (site1)"));
 }
 
 TEST(WorldFaults, WhenAllAreGoneTheRunSaysSo) {
@@ -336,9 +332,7 @@ TEST(WorldFaults, WhenAllAreGoneTheRunSaysSo) {
   small.faults = {{.kind = Fault::Kind::crash, .rank = 0, .at = 5ms},
                   {.kind = Fault::Kind::crash, .rank = 1, .at = 6ms}};
   RunningJob job(small);
-  const auto ended = job.world().run();
-  ASSERT_FALSE(ended);
-  EXPECT_THAT(ended.error().what, HasSubstr("no node is left"));
+  EXPECT_THAT(failure(job.world().run()).what, HasSubstr("no node is left"));
 }
 
 TEST(WorldFaults, APausedNodeTakesItsInputsInOrderWhenItGoesOn) {
@@ -353,8 +347,7 @@ TEST(WorldFaults, APausedNodeTakesItsInputsInOrderWhenItGoesOn) {
                   {.kind = Fault::Kind::pause, .rank = 2, .at = 35ms, .until = 90ms},
                   {.kind = Fault::Kind::pause, .rank = 2, .at = 60ms, .until = 120ms}};
   RunningJob job(small);
-  const auto ended = job.world().run();
-  ASSERT_TRUE(ended) << ended.error().what;
+  const auto ended = good(job.world().run());
   EXPECT_EQ(job.params(2), calm.params(2));
   EXPECT_EQ(job.world().now(), calm.world().now() + 80ms);
 }
@@ -402,8 +395,7 @@ TEST(WorldFaults, ALongPauseIsALossAndTheNodeLearnsOfIt) {
   const Time until = longhaul::testing::kGate ? Time(2s) : Time(5s);
   small.faults = {{.kind = Fault::Kind::pause, .rank = 3, .at = 50ms, .until = until}};
   RunningJob job(small);
-  const auto ended = job.world().run();
-  ASSERT_TRUE(ended) << ended.error().what;
+  const auto ended = good(job.world().run());
   ASSERT_EQ(job.lost.size(), 1u);
   EXPECT_THAT(job.lost[0], HasSubstr("rank 3: the other sites have declared this one lost"));
 }
@@ -469,8 +461,7 @@ void expect_resumes(const SmallJob& job, RunningJob& whole, RunningJob& stepped,
   const Status loaded = load(resumed.world(), saved);
   ASSERT_TRUE(loaded) << loaded.error().what;
   ASSERT_EQ(save(resumed.world()), saved);
-  const auto went_on = resumed.world().run();
-  ASSERT_TRUE(went_on) << went_on.error().what;
+  const auto went_on = good(resumed.world().run());
   ASSERT_EQ(resumed.hash(), whole.hash());
   for (Rank rank = 0; rank < job.ranks; ++rank) ASSERT_EQ(resumed.params(rank), whole.params(rank));
   ASSERT_EQ(resumed.world().counters().wan_bytes, whole.world().counters().wan_bytes);
@@ -478,8 +469,7 @@ void expect_resumes(const SmallJob& job, RunningJob& whole, RunningJob& stepped,
 
 void expect_resumes_anywhere(const SmallJob& job) {
   RunningJob whole(job);
-  const auto ended = whole.world().run();
-  ASSERT_TRUE(ended) << ended.error().what;
+  const auto ended = good(whole.world().run());
   RunningJob stepped(job);
   const std::uint64_t every =
       longhaul::testing::kStride * (longhaul::testing::kGate && job.fair ? 4 : 1);
@@ -487,8 +477,7 @@ void expect_resumes_anywhere(const SmallJob& job) {
   for (;; ++events) {
     if (events % every == 0) expect_resumes(job, whole, stepped, events);
     if (::testing::Test::HasFatalFailure()) return;
-    const auto more = stepped.world().step();
-    ASSERT_TRUE(more);
+    const auto more = good(stepped.world().step());
     if (!*more) break;
   }
   EXPECT_EQ(events, whole.world().counters().events);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::learn {
 namespace {
 
@@ -43,8 +45,7 @@ std::string images_error(const Raw& images, const Raw& labels, PixelOptions opti
 
 TEST(Idx, ReadsExtentsAndValues) {
   const Raw bytes = idx({2, 3, 5});
-  auto array = read_idx(bytes, "f.idx");
-  ASSERT_TRUE(array);
+  auto array = good(read_idx(bytes, "f.idx"));
   EXPECT_THAT(array->extents, ElementsAre(2u, 3u, 5u));
   EXPECT_EQ(array->values.size(), 30u);
   EXPECT_EQ(array->values[29], std::byte{29});
@@ -98,8 +99,7 @@ TEST(Idx, WrongMagicSaysWhatItIs) {
 }
 
 TEST(Idx, ImagesAndLabelsBecomeADataSet) {
-  auto data = images_of(idx({3, 2, 2}), idx({3}, {1, 0, 4}), {5, {0.5}, {0.5}});
-  ASSERT_TRUE(data);
+  auto data = good(images_of(idx({3, 2, 2}), idx({3}, {1, 0, 4}), {5, {0.5}, {0.5}}));
   EXPECT_EQ(data->shape, (DataShape{{1, 2, 2}, 5, Task::classification}));
   EXPECT_THAT(data->labels, ElementsAre(1, 0, 4));
   std::vector<float> row(4);
@@ -145,8 +145,7 @@ std::string cifar_error(const std::vector<std::byte>& bytes) {
 }
 
 TEST(Cifar, ReadsLabelsAndChannels) {
-  auto data = read_cifar10(rows({3, 9}), "b.bin");
-  ASSERT_TRUE(data);
+  auto data = good(read_cifar10(rows({3, 9}), "b.bin"));
   EXPECT_EQ(data->shape, (DataShape{{3, 32, 32}, 10, Task::classification}));
   EXPECT_THAT(data->labels, ElementsAre(3, 9));
   EXPECT_EQ(data->names[3], "cat");

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "longhaul/base/check.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/learn/data/dataset.h"
 #include "longhaul/learn/data/facts.h"
 #include "longhaul/learn/data/load.h"
@@ -151,15 +152,13 @@ TEST_F(TokenFiles, EachSiteMayHaveItsOwn) {
   const std::vector<std::string> names = {"oslo", "rome"};
   const std::vector<std::string> paths = {write("o.bin", counted(0, 41)),
                                           write("r.bin", counted(900, 21))};
-  const auto local = load_local(config, names, paths);
-  ASSERT_TRUE(local) << local.error().what;
+  const auto local = good(load_local(config, names, paths));
   EXPECT_EQ(local->shards[0].size(), 8u);
   EXPECT_EQ(local->shards[1].size(), 4u);
   EXPECT_EQ(local->tests[1].size(), 1u);
   EXPECT_THAT(tokens_at(*local->split.train, local->shards[1][0]),
               ElementsAre(900, 901, 902, 903, 904));
-  auto own = load_site(config, paths[1]);
-  ASSERT_TRUE(own) << own.error().what;
+  auto own = good(load_site(config, paths[1]));
   EXPECT_TRUE(own->own_test);
   EXPECT_EQ(facts_of(own->train, own->test).outputs, 1000);
 }
@@ -263,15 +262,13 @@ TEST(Corpus, PatternsDealTextsToGroupsByTheFirstThatMatches) {
   const Corpus corpus = corpus_of(texts, {.context = 2, .groups = {"*/18*|*/19*", "*/20*", "*"}});
   EXPECT_THAT(corpus.sizes, ElementsAre(4, 1, 0));
   EXPECT_THAT(corpus.samples.labels, ElementsAre(0, 0, 0, 0, 1));
-  auto missing = read_corpus(texts, "folder", {.context = 2, .groups = {"*/18*"}});
-  ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().what, HasSubstr("folder/obama/2009: matches no pattern"));
+  EXPECT_THAT(failure(read_corpus(texts, "folder", {.context = 2, .groups = {"*/18*"}})).what,
+              HasSubstr("folder/obama/2009: matches no pattern"));
 }
 
 TEST(Corpus, TooFewBytesForASampleIsAnError) {
-  auto short_one = read_corpus({{text_of("a", "abc")}}, "folder", {.context = 4});
-  ASSERT_FALSE(short_one);
-  EXPECT_THAT(short_one.error().what, HasSubstr("lower [data] context"));
+  EXPECT_THAT(failure(read_corpus({{text_of("a", "abc")}}, "folder", {.context = 4})).what,
+              HasSubstr("lower [data] context"));
 }
 
 TEST(Corpus, TheTestSetIsTheLastShareOfEachGroup) {

@@ -1,7 +1,6 @@
 #include "longhaul/run/job/job.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <sstream>
