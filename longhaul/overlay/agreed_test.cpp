@@ -36,9 +36,7 @@ TEST(Agreed, AllHoldTheMeanOfAll) {
         c.buffers = 33;
         c.rounds = kGate ? 2 : 3;
         c.order = length + workers;
-        Exchange exchange(c);
-        exchange.run();
-        EXPECT_EQ(exchange.disagreement(), "") << name(c);
+        Exchange::agreed(c);
       }
     }
   }
@@ -52,9 +50,7 @@ TEST(Agreed, TreesOfAnySizeHoldTheMeanOfVectorsOfAnyLength) {
     const auto run = [&](std::uint32_t workers, std::uint64_t length) {
       c.workers = workers;
       c.length = length;
-      Exchange exchange(c);
-      exchange.run();
-      EXPECT_EQ(exchange.disagreement(), "") << name(c);
+      Exchange::agreed(c);
     };
     constexpr std::uint32_t kMost = kGate ? 9 : 17;
     for (std::uint32_t workers = 1; workers <= kMost; ++workers) run(workers, 1 + workers % 2 * 30);
@@ -163,9 +159,7 @@ TEST(Agreed, R2_2_BitsDoNotDependOnTheOrderOfEvents) {
     c.workers = 4;
     std::vector<Outcome> first;
     for (c.order = 1; c.order <= cases(20); ++c.order) {
-      Exchange exchange(c);
-      exchange.run();
-      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      Exchange exchange = Exchange::agreed(c);
       const std::vector<Outcome>& outcomes = exchange.at(0).outcomes();
       if (first.empty()) first = outcomes;
       for (Round round = 0; round < c.rounds; ++round) {
@@ -182,9 +176,7 @@ TEST(Agreed, R2_3_EqualInputsComeBackBitEqual) {
       if (kGate && workers == 16) continue;
       c.workers = workers;
       c.equal = true;
-      Exchange exchange(c);
-      exchange.run();
-      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      Exchange exchange = Exchange::agreed(c);
       for (Round round = 0; round < c.rounds; ++round)
         EXPECT_EQ(exchange.at(0).outcomes()[round].values, vector_of(c, 0, round, 0)) << name(c);
     }
@@ -255,9 +247,7 @@ TEST(Bytes, R2_4_DirectAndRingSendTwiceTheVectorLessTheirShare) {
                                .length = kLong,
                                .rounds = 1,
                                .chunk_bytes = kChunk};
-        Exchange exchange(c);
-        exchange.run();
-        ASSERT_EQ(exchange.disagreement(), "") << name(c);
+        Exchange exchange = Exchange::agreed(c);
         const double bound = 2.0 * (workers - 1) / workers;
         for (Rank rank = 0; rank < workers; ++rank) {
           EXPECT_GE(sent(exchange, rank), bound * 0.9999) << name(c);
@@ -279,9 +269,7 @@ TEST(Bytes, R2_4_HalvingSendsTwiceTheVectorLessTheirShare) {
                              .length = kLong,
                              .rounds = 1,
                              .chunk_bytes = kChunk};
-      Exchange exchange(c);
-      exchange.run();
-      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      Exchange exchange = Exchange::agreed(c);
       const std::uint32_t core = core_of(workers);
       for (Rank rank = 0; rank < workers; ++rank) {
         double bound = rank < core ? 2.0 * (core - 1) / core : 1;
@@ -302,9 +290,7 @@ TEST(Bytes, R2_4_RackAndBinarySendOneVectorUpAndOneDownToEachChild) {
       c.length = kLong;
       c.rounds = 1;
       c.chunk_bytes = kChunk;
-      Exchange exchange(c);
-      exchange.run();
-      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      Exchange exchange = Exchange::agreed(c);
       std::vector<std::uint32_t> order(workers);
       std::iota(order.begin(), order.end(), 0u);
       if (c.server) order.insert(order.begin(), workers);
@@ -336,9 +322,7 @@ TEST(Bytes, R2_4_HierarchicalSendsOneVectorLessThanSitesUpAndAsManyDown) {
                              .rounds = 1,
                              .phantom = true,
                              .chunk_bytes = kChunk};
-      Exchange exchange(c);
-      exchange.run();
-      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      Exchange exchange = Exchange::agreed(c);
       const Rank ranks = c.workers + (server ? 1 : 0);
       std::array<double, 4> out{};  // by site
       for (Rank from = 0; from < ranks; ++from)
@@ -368,9 +352,7 @@ TEST(Bytes, R2_4_HierarchicalLoadsThePortsOfALanAlike) {
                            .rounds = 1,
                            .phantom = true,
                            .chunk_bytes = kChunk};
-    Exchange exchange(c);
-    exchange.run();
-    ASSERT_EQ(exchange.disagreement(), "") << name(c);
+    Exchange exchange = Exchange::agreed(c);
     const double share = 1.0 / nodes;
     for (Rank rank = 0; rank < 3 * nodes; ++rank) {
       // Of the root's site: two more sites get the mean; of others: one part goes there.
@@ -389,9 +371,7 @@ TEST(Bytes, R2_4_HubSendsOneUpAndOneDownForEachWorkerNotBesideIt) {
       c.length = kLong;
       c.rounds = 1;
       c.chunk_bytes = kChunk;
-      Exchange exchange(c);
-      exchange.run();
-      ASSERT_EQ(exchange.disagreement(), "") << name(c);
+      Exchange exchange = Exchange::agreed(c);
       const Rank server = c.server ? workers : 0;
       const double down = c.server ? workers : workers - 1;
       EXPECT_GE(sent(exchange, server), down) << name(c);

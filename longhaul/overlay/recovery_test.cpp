@@ -2,6 +2,7 @@
 // Whole jobs that lose members at every event: agreed_test.cpp.
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/overlay/testing/fed_node.h"
 
 namespace longhaul::overlay {
@@ -129,8 +130,7 @@ TEST_F(Recovery, R2_1_IfSomebodyHasTheMeanItIsFetchedFromTheLowest) {
       for (const std::size_t index : {3u, 0u, 2u}) ASSERT_TRUE(one.repair(source, 0, index));
       EXPECT_FALSE(one.poll(0)) << "a piece is missing";
       ASSERT_TRUE(one.repair(source, 0, 1));
-      const auto outcome = one.poll(0);
-      ASSERT_TRUE(outcome);
+      const auto outcome = good(one.poll(0));
       EXPECT_EQ(outcome->counted, (Ranks{0, 1, 2, 3}));
       EXPECT_EQ(outcome->weight, 5);
       EXPECT_EQ(outcome->values, Floats(kLength, 7));
@@ -238,8 +238,7 @@ TEST_F(Recovery, R2_1_HalfAMeanIsForgotten) {
   ASSERT_TRUE(node.piece(0, 0, Phase::mean, Coding::down, 3, 9)) << "dealt to rank 0";
   EXPECT_FALSE(node.poll(0));
   ASSERT_TRUE(node.roster(0, 0, 4, {0b0111}));
-  const auto outcome = node.poll(0);
-  ASSERT_TRUE(outcome);
+  const auto outcome = good(node.poll(0));
   EXPECT_EQ(outcome->counted, (Ranks{0, 1, 2}));
   EXPECT_EQ(outcome->values, (Floats{8, 8, 8, 8, 6, 6, 9, 9})) << "(2 + 2 + 2 * 10) / 4 is 6";
 }
@@ -328,8 +327,7 @@ TEST_F(Recovery, TheLastSurvivorGoesOnAlone) {
   EXPECT_FALSE(node.poll(0));
   node.take_sends();
   node.lose(1);
-  const auto outcome = node.poll(0);
-  ASSERT_TRUE(outcome);
+  const auto outcome = good(node.poll(0));
   EXPECT_EQ(outcome->values, Floats(kLength, 10));
   EXPECT_EQ(outcome->counted, Ranks{2});
   EXPECT_EQ(outcome->weight, 2);
@@ -469,8 +467,7 @@ TEST_F(Newcomer, TheRoundThatRunsIsThatOfWhoHasTheMostMeans) {
 // Whoever stands in brings nothing, and has the mean of the others all the same.
 TEST_F(Newcomer, WithAMeanItIsOneOfThem) {
   have_a_mean();
-  const auto outcome = node.poll(6);
-  ASSERT_TRUE(outcome);
+  const auto outcome = good(node.poll(6));
   EXPECT_EQ(outcome->values, (Floats{6, 6, 6, 6, 5, 5, 6, 6}));
   EXPECT_EQ(outcome->counted, (Ranks{0, 1, 3}));
   EXPECT_EQ(node.next_round(), 7u);

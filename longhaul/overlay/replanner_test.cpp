@@ -9,10 +9,10 @@
 #include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/core/testing/machine_net.h"
+#include "longhaul/core/testing/plain_transfer.h"
 #include "longhaul/overlay/agreed.h"
 #include "longhaul/overlay/testing/exchange.h"
 #include "longhaul/overlay/testing/places.h"
-#include "longhaul/overlay/testing/scrambler.h"
 #include "longhaul/overlay/tree_attempt.h"
 
 namespace longhaul::overlay {
@@ -52,9 +52,7 @@ TEST(Replanner, F24_RoundsGoOnWhilePlansChange) {
         c.order = order;
         c.buffers = order % 2 == 0 ? 5 : 0;
         c.lossy = order % 3 == 0;
-        Exchange exchange(c);
-        exchange.run();
-        ASSERT_EQ(exchange.disagreement(), "") << workers << " workers, order " << order;
+        Exchange exchange = Exchange::agreed(c);
         seen += plans(exchange);
       }
       EXPECT_EQ(seen > 0, workers > nodes) << workers << " workers, " << nodes << " a site";
@@ -227,11 +225,9 @@ template <class M>
 Message notice_of(const M& fields, Epoch epoch = 0) {
   TopologyMessage notice = forest::write(fields);
   notice.epoch = epoch;
-  Message message;
+  Message message = longhaul::testing::message_of(notice);
   message.machine = Path().child(0);
-  message.kind = TopologyMessage::kKind;
   message.epoch = epoch;
-  message.head = Payload(share(to_wire(notice)));
   return message;
 }
 
@@ -373,7 +369,8 @@ struct ReplanningTest : ::testing::Test {
             [&, whole](const Place& place) {
               OverlayParts parts;
               if (whole) {
-                parts.transfer = std::make_unique<testing::Scrambler>();
+                parts.transfer =
+                    std::make_unique<longhaul::testing::PlainTransfer>(/*scrambles=*/true);
               } else {
                 auto transfer = std::make_unique<Holder>();
                 holders[place.self] = transfer.get();
@@ -393,10 +390,8 @@ struct ReplanningTest : ::testing::Test {
   }
   Status say(Rank from, Rank to, bool held, Epoch epoch = 0, std::uint16_t kind = 1) {
     TopologyMessage notice{.epoch = epoch, .kind = kind, .words = {std::uint8_t(held)}};
-    Message message;
-    message.kind = TopologyMessage::kKind;
+    Message message = longhaul::testing::message_of(notice);
     message.epoch = epoch;
-    message.head = Payload(share(to_wire(notice)));
     return net.inject(from, to, message);
   }
   std::map<Rank, Stars*> stars;
