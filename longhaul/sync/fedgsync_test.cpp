@@ -32,9 +32,7 @@ TEST(FedGSync, Invariant2_WithAllOfEachGroupItIsFedAvg) {
   auto plain = fedgsync_job(4, {{"reset_optimizer", {false}}}, "fedavg");
   for (auto* config : {&all, &plain})
     for (std::size_t k = 0; k < 4; ++k) config->learners[k].samples = 1 + k;
-  TestJob a(all), b(plain);
-  a.run();
-  b.run();
+  auto a = TestJob::ended(all), b = TestJob::ended(plain);
   const auto grouped = a.params(2), averaged = b.params(2);
   testing::expect_near(std::span(grouped).first(7), std::span(averaged).first(7), 1e-4);
 }
@@ -54,9 +52,7 @@ struct WorkerNode {
   WorkerNode() : node(700, {}, {{"a"}, {"b"}}) {
     node.place.self = 1;
     node.place.chunk_bytes = 512;
-    SyncParts parts;
-    parts.server = 0;
-    parts.transfer = std::make_unique<transfer::Reliable>(node.place);
+    SyncParts parts{.transfer = std::make_unique<transfer::Reliable>(node.place), .server = 0};
     parts.make_codec = [](bool) { return nullptr; };
     strategy.emplace("fedgsync", std::move(parts), node.place);
     const FedGSyncConfig config{.sketch = 32, .sketch_batches = 1};
@@ -79,10 +75,8 @@ struct WorkerNode {
     header.extension = server::to_extension(FedGSyncModel{urgency});
     channel::Begin begin{.seq = seq, .read = 1, .handle = seq + 1, .group = 1};
     for (const std::byte b : to_wire(header)) begin.header.push_back(std::uint8_t(b));
-    Message message;
-    message.kind = channel::Begin::kKind;
+    Message message = longhaul::testing::message_of(begin);
     message.machine = Path().child(0);
-    message.head = Payload(share(to_wire(begin)));
     const Status status = strategy->feed_message(0, message, message.machine, node.turn);
     EXPECT_TRUE(status) << status.error().what;
     return priorities();
@@ -137,8 +131,7 @@ TEST(FedGSync, WhoFollowsTheLowestGivesTheModelToStartFrom) {
 }
 
 TEST(FedGSync, AllEndAlikeAndSavingChangesNothing) {
-  TestJob job(fedgsync_job(4, {}));
-  job.run();
+  auto job = TestJob::ended(fedgsync_job(4, {}));
   for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
   EXPECT_EQ(job.node(3).strategy().rounds_done(), 6u);
   EXPECT_EQ(changed_by_saving(fedgsync_job(5, {{"regroup", {std::int64_t{2}}}})), "");

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/codec/registry.h"
 #include "longhaul/sync/registry.h"
 #include "longhaul/sync/sfb/spread.h"
@@ -38,12 +39,10 @@ TEST(Sfb, WithoutStalenessIsTheMeanOfGradients) {
     TestJob::Config config = sfb_job(4, factors_by("full"), longhaul::testing::kGate ? 15 : 50);
     config.settings[0].value = {std::string(rule)};
     for (std::uint32_t k = 0; k < 4; ++k) config.learners[k].samples = 1 + k;
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     config.sync = "bsp";
     config.settings = {};
-    TestJob bsp(config);
-    bsp.run();
+    auto bsp = TestJob::ended(config);
     for (Rank rank = 0; rank < 4; ++rank) {
       EXPECT_EQ(job.finished[rank], 1);
       EXPECT_EQ(job.params(rank), job.params(0));
@@ -60,12 +59,10 @@ TEST(Sfb, WaitFreeIsTheSameToTheBit) {
       TestJob::Config config = sfb_job(4, factors_by(spread), longhaul::testing::kGate ? 8 : 20,
                                        /*layer_last=*/true);
       config.settings[0].value = {std::string(rule)};
-      TestJob whole(config);
-      whole.run();
+      auto whole = TestJob::ended(config);
       config.settings = testing::wait_free(config.settings);
       config.takes = [](Rank rank) { return int(rank * 7 % 5) * 3; };
-      TestJob stages(config);
-      stages.run();
+      auto stages = TestJob::ended(config);
       EXPECT_TRUE(stages.failures.empty()) << stages.failures.begin()->second;
       for (Rank rank = 0; rank < 4; ++rank) EXPECT_EQ(stages.params(rank), whole.params(0));
     }
@@ -75,8 +72,7 @@ TEST(Sfb, WaitFreeIsTheSameToTheBit) {
 TEST(Sfb, MomentumMovesOnceAClock) {
   TestJob::Config config = sfb_job(4, factors_by("full"), 12);
   config.learners.assign(4, config.learners[2]);
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   Quadratic alone(kFactorSize, config.learners[0]);
   for (int step = 0; step < 12; ++step) ASSERT_TRUE(alone.step(LocalStep{}));
   expect_near_values(job.params(1), {alone.params().begin(), alone.params().end()}, 1e-5);
@@ -93,11 +89,9 @@ TEST(Sfb, CopiesAreEqualWhateverTheOrderSpreadAndCodec) {
       SCOPED_TRACE(std::string(spread) + " " + codec);
       TestJob::Config config = sfb_job(5, factors_by(spread), kClocks);
       config.codec = {{"kind", {std::string(codec)}}};
-      TestJob first(config);
-      first.run();
+      auto first = TestJob::ended(config);
       config.takes = [](Rank rank) { return int(rank * 7 % 5) * 3; };
-      TestJob second(config);
-      second.run();
+      auto second = TestJob::ended(config);
       EXPECT_TRUE(first.failures.empty()) << first.failures.begin()->second;
       EXPECT_TRUE(second.failures.empty()) << second.failures.begin()->second;
       for (Rank rank = 0; rank < 5; ++rank) {
@@ -134,8 +128,7 @@ TEST(Sfb, IsTheSameAfterSavingAndLoading) {
 TEST(Sfb, WithStalenessAppliesEachGradientOnce) {
   TestJob::Config config = sfb_job(3, factors_by("full", 2), 60);
   for (auto& learner : config.learners) learner.momentum = 0;
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   // Targets 0, 1 and 4, and the slope.
   for (std::size_t i = 0; i + 2 < kFactorSize; ++i)
     EXPECT_NEAR(job.params(0)[i], 5.0 / 3 + double(i) * 1e-3, 0.1);
@@ -154,9 +147,7 @@ TEST(Sfb, CopiesThatDifferEndTheRun) {
   };
   job.run();
   ASSERT_FALSE(job.failures.empty());
-  EXPECT_NE(job.failures.begin()->second.find("copies of the model differ after clock 8"),
-            std::string::npos)
-      << job.failures.begin()->second;
+  EXPECT_TRUE(says(job.failures.begin()->second, "copies of the model differ after clock 8"));
   EXPECT_LE(job.node(1).strategy().rounds_done(), 9u);
 }
 
@@ -182,8 +173,7 @@ TEST(Sfb, CopiesThatDifferAdoptTheLowestRanks) {
     bool is_done = false;
     job.after_event = [&] { part_copies(job, parted, is_done); };
     job.run();
-    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    expect_no_errors(job);
     for (Rank rank = 0; rank < 4; ++rank) {
       EXPECT_EQ(job.finished[rank], 1);
       EXPECT_EQ(job.params(rank), job.params(0));
@@ -206,12 +196,10 @@ TEST(Sfb, CopiesThatDifferAdoptTheLowestRanks) {
 
 TEST(Sfb, CopiesThatAreEqualAdoptNothing) {
   for (const char* spread : {"full", "partial"}) {
-    TestJob job(adopting_job(spread, 12));
-    job.run();
+    auto job = TestJob::ended(adopting_job(spread, 12));
     TestJob::Config config = adopting_job(spread, 12);
     config.settings[4].value = {std::string("stop")};
-    TestJob plain(config);
-    plain.run();
+    auto plain = TestJob::ended(config);
     for (Rank rank = 0; rank < 4; ++rank) {
       EXPECT_EQ(job.params(rank), plain.params(rank));
       EXPECT_TRUE((job.records[{rank, "adopted"}].empty()));
@@ -268,10 +256,10 @@ Status made_with(std::int64_t staleness, bool plain_sgd, std::uint64_t rest,
 }
 
 TEST(Sfb, RefusesWhatStalenessDoesNotAllow) {
-  EXPECT_NE(made_with(1, false, 10).error().what.find("[sync] staleness"), std::string::npos);
-  EXPECT_NE(made_with(1, true, 10, "partial").error().what.find("expected staleness = 0, found 1"),
-            std::string::npos);
-  EXPECT_NE(made_with(1, true, 250001).error().what.find("1000004 bytes"), std::string::npos);
+  EXPECT_TRUE(says(made_with(1, false, 10).error().what, "[sync] staleness"));
+  EXPECT_TRUE(
+      says(made_with(1, true, 10, "partial").error().what, "expected staleness = 0, found 1"));
+  EXPECT_TRUE(says(made_with(1, true, 250001).error().what, "1000004 bytes"));
 }
 
 // sync/sfb.h with partial spread: who sends to whom, what a worker makes of what it has, means of
@@ -301,8 +289,7 @@ TEST(SfbPartial, SendsItsFactorsToSomeOfTheOthers) {
   for (const std::int64_t peers : {0, 1, 3, 9}) {
     TestJob::Config config = partial_job(5, peers, 4, 6);
     config.settings.push_back({"sparse_v", {false}});
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     const double to = peers == 0 ? 3 : std::min(4.0, double(peers));  // 0: ceil(log2 5)
     const double expected = 4.0 * (kFactorOut + 1) * (kFactorOut + kFactorIn) * to;
     for (Rank rank = 0; rank < 5; ++rank) {
@@ -415,8 +402,7 @@ TEST(SfbPartial, MeansMakeModelsEqualAndKeepThemTogether) {
 }
 
 TEST(SfbPartial, TheRunEndsWithAMean) {
-  TestJob job(partial_job(4, 1, 50, 7));
-  job.run();
+  auto job = TestJob::ended(partial_job(4, 1, 50, 7));
   EXPECT_TRUE(job.failures.empty());
   for (Rank rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(job.finished[rank], 1);
@@ -440,8 +426,7 @@ TEST(SfbPartial, AWorkerWaitsForThoseWhoSendToIt) {
       most = std::max(most, high - low);
     };
     job.run(1000000);
-    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+    expect_no_errors(job);
     EXPECT_LE(most, sfb::partial_cycle(std::uint32_t(peers), 7) + 1);
     EXPECT_GE(most, 2u);
   }
