@@ -1,5 +1,6 @@
 #include "longhaul/base/settings.h"
 
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>

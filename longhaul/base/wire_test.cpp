@@ -1,5 +1,6 @@
 #include "longhaul/base/wire.h"
 
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,7 @@
 #include "longhaul/cli/compare_ranking.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,7 @@
 #include "longhaul/codec/bytes_check.h"
 
 #include <cfloat>
+#include <cmath>
 #include <limits>
 #include <vector>
 

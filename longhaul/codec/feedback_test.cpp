@@ -14,6 +14,7 @@
 namespace longhaul::codec {
 namespace {
 
+using ::testing::HasSubstr;
 using Fate = Codec::Fate;
 using Floats = std::vector<float>;
 

@@ -13,6 +13,7 @@
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/result.h"
+#include "longhaul/codec/draws.h"
 #include "longhaul/codec/feedback.h"
 #include "longhaul/codec/testing/made.h"
 

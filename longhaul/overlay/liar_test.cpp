@@ -1,4 +1,5 @@
 // Peers that break the protocol: an Error or nothing at all, bounded memory, never a crash.
+#include <cmath>
 #include <cstring>
 
 #include <gtest/gtest.h>

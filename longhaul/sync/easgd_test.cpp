@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/server_and_workers.h"
+#include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::ServerAndWorkers;
+using testing::TestJob;
 
 // Nobody trains; workers are where the test put them. Nothing is in flight after a pull and push.
 TEST(Easgd, R3_19_WhatWorkersAndCentreHoldTogetherIsConserved) {

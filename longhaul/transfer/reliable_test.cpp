@@ -1,5 +1,6 @@
 #include "longhaul/transfer/reliable.h"
 
+#include <cmath>
 #include <cstring>
 
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
+#include "longhaul/run/job/testing/job_text.h"
 
 namespace longhaul::run {
 namespace {

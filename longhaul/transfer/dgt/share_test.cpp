@@ -1,5 +1,6 @@
 #include "longhaul/transfer/dgt/config.h"
 
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
