@@ -2,7 +2,6 @@
 // Which parts are run together: made from the registries, so that a part added there is covered
 // before its author writes a test.
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 

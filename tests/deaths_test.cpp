@@ -8,7 +8,6 @@
 // A share of the moments here, all of them with LONGHAUL_ALL=1: the parts deaths of `make nightly`.
 #include <cmath>
 #include <cstdlib>
-#include <set>
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
+#include "longhaul/core/testing/message_of.h"
 #include "longhaul/focus/tracks.h"
 #include "longhaul/sim/fifo_network.h"
 #include "longhaul/sim/testing/networks.h"
@@ -156,17 +158,15 @@ class Sites {
   Place place(Rank rank, std::uint32_t incarnation) const {
     Members members = *members_;
     members[rank].incarnation = incarnation;
-    Place place;
-    place.self = rank;
-    place.members = std::make_shared<const Members>(std::move(members));
-    place.layout = Layout::flat(1);
-    place.seed = kSeed;
+    Place place{.self = rank,
+                .members = std::make_shared<const Members>(std::move(members)),
+                .layout = Layout::flat(1),
+                .seed = kSeed};
     return place;
   }
   void hear(Time at, const Reply& reply) {
     Asked& asked = asked_[reply.client];
-    const auto answer = from_wire<Answer>(*reply.answer);
-    ASSERT_TRUE(answer);
+    const auto answer = good(from_wire<Answer>(*reply.answer));
     for (const FoundCluster& one : answer->clusters) {
       const std::pair key(answer->site, one.cluster);
       EXPECT_TRUE(asked.clusters.emplace(key, one.count).second || lied_to_);
@@ -612,9 +612,9 @@ TEST(FocusModels, WhatIsNoModelIsRefusedAndNothingChanges) {
              second = sites.give(0, 4s, classes), third = sites.give(0, 5s, twice);
   sites.world().give(0, 6s, Requested{77, share(Buffer(3))});
   sites.run(10s);
-  EXPECT_NE(sites.answer(first).last->why.find("noise = N"), std::string::npos);
-  EXPECT_NE(sites.answer(second).last->why.find("expected 0 to 99"), std::string::npos);
-  EXPECT_NE(sites.answer(third).last->why.find("twice"), std::string::npos);
+  EXPECT_TRUE(says(sites.answer(first).last->why, "noise = N"));
+  EXPECT_TRUE(says(sites.answer(second).last->why, "expected 0 to 99"));
+  EXPECT_TRUE(says(sites.answer(third).last->why, "twice"));
   EXPECT_EQ(sites.answer(77).last->kind, Answer::Kind::refused);
   EXPECT_EQ(sites.node(0).index().generations(), 1u);
   EXPECT_FALSE(sites.node(0).models().newest());
@@ -623,7 +623,7 @@ TEST(FocusModels, WhatIsNoModelIsRefusedAndNothingChanges) {
   Sites exact(2, config);
   const auto none = exact.give(0, 3s, exact_model());
   exact.run(10s);
-  EXPECT_NE(exact.answer(none).last->why.find("without a cheap model"), std::string::npos);
+  EXPECT_TRUE(says(exact.answer(none).last->why, "without a cheap model"));
 }
 
 // Where T is chosen, the site takes a sample for it, and the model with it or not at all.
@@ -673,10 +673,8 @@ TEST(FocusNode, MessagesOfALyingPeerAreRefusedOrIgnored) {
   sites.run(5s);
   Node& node = sites.world().node(0);
   const auto deliver = [&]<MessageStruct M>(const M& m, Payload body = {}) {
-    Message message;
+    Message message = longhaul::testing::message_of(m);
     message.machine = Path().child(2);
-    message.kind = M::kKind;
-    message.head = Payload(share(to_wire(m)));
     message.body = std::move(body);
     return bool(node.deliver(sites.world().now(), 1, message));
   };

@@ -69,10 +69,7 @@ struct Seen {
 };
 
 Seen run(const std::string& kind, std::vector<Fault> faults) {
-  SmallJob job;
-  job.ranks = kWorkers;
-  job.size = kLength;
-  job.faults = std::move(faults);
+  SmallJob job{.ranks = kWorkers, .size = kLength, .faults = std::move(faults)};
   std::vector<const OddOrEven*> nodes;
   RunningJob running(job, [&](const Place& place) {
     auto made = std::make_unique<OddOrEven>(kind, place);

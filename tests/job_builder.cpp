@@ -139,9 +139,7 @@ std::unique_ptr<Overlay> plain_overlay(std::string_view kind, std::vector<Settin
 }
 
 std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
-  if (spec.phantom) {
-    return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
-  }
+  if (spec.phantom) return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
   const SyncTraits& traits = spec.parts.sync.entry->traits;
   const bool factored = traits.takes_factors || traits.takes_parts;
   // A matrix where that comes out even: what factors matrices has something to do.
@@ -291,12 +289,11 @@ Job::Job(const JobSpec& spec) : spec_(spec) {
                            error.what);
   };
   world_->observe(std::move(observer));
-  Place place;
-  place.members = std::make_shared<const Members>(members);
-  place.seed = spec.seed;
-  place.chunk_bytes = spec.chunk_bytes;
-  place.chunk_run = spec.chunk_run;
-  place.phantom = spec.phantom;
+  Place place{.members = std::make_shared<const Members>(members),
+              .seed = spec.seed,
+              .chunk_bytes = spec.chunk_bytes,
+              .phantom = spec.phantom,
+              .chunk_run = spec.chunk_run};
   for (place.self = 0; place.self < members.size(); ++place.self) add_node(spec, place);
   for (const sim::Fault& fault : spec.faults) world_->inject(fault);
   start_distance_ = distance();

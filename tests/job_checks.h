@@ -19,9 +19,8 @@ inline void expect_ended_alike(Job& job) {
     if (job.world().figures(rank).crashed) continue;
     const Node& node = job.world().node(rank);
     EXPECT_TRUE(node.finished()) << rank;
-    if (node.place().me().is(Role::worker)) {
+    if (node.place().me().is(Role::worker))
       EXPECT_EQ(node.strategy().rounds_done(), job.spec().rounds) << rank;
-    }
   }
 }
 inline ::testing::AssertionResult runs(Job& job) {

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "longhaul/core/sample_ledger.h"
-#include "longhaul/sync/registry.h"
 #include "tests/job_checks.h"
 
 namespace longhaul::conformance {

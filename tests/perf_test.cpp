@@ -3,7 +3,6 @@
 #include "longhaul/perf/measurement.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 
@@ -114,9 +113,8 @@ TEST(Measurement, M1_ARingOfEqualSitesTakesWhatTheFormulaSays) {
 TEST(Measurement, M2_LapsAreAlike) {
   const Ran ran = run(phantom_case(5));
   ASSERT_EQ(ran.laps.size(), 3u);
-  for (const Lap& lap : ran.laps) {
+  for (const Lap& lap : ran.laps)
     EXPECT_NEAR(seconds(lap.elapsed), seconds(ran.laps[0].elapsed), 1e-6);
-  }
 }
 
 // 2 (n-1) vectors in all, and 0.04 % of headers; tsengine has control messages for each transfer.
@@ -150,9 +148,7 @@ TEST(Measurement, M4_TheMeanIsWhatItMustBe) {
 TEST(Measurement, M5_ABroadcastBringsTheRootsVector) {
   for (const char* overlay : {"direct", "hub"})
     for (const Rank root : {0u, 2u}) {
-      Case c;
-      c.overlay = overlay;
-      c.exchange = {.length = 5000, .laps = 2, .root = root};
+      Case c{.exchange = {.length = 5000, .laps = 2, .root = root}, .overlay = overlay};
       EXPECT_EQ(run(c).error, "") << overlay << " " << root;
     }
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/net/event_loop.h"
 #include "longhaul/record/recorder.h"
 #include "longhaul/record/replay.h"
@@ -48,9 +49,9 @@ class Tapes {
       std::unique_ptr<Learner> learner;
       if (mode_ == Mode::hashes && place.me().is(Role::worker))
         learner = make_learner(spec, place.self);
-      const auto outcome = replay.run(place, make_strategy(spec, place),
-                                      {.learner = learner.get(), .cpu = "this one", .go_on = {}});
-      ASSERT_TRUE(outcome) << outcome.error().what;
+      const auto outcome =
+          good(replay.run(place, make_strategy(spec, place),
+                          {.learner = learner.get(), .cpu = "this one", .go_on = {}}));
       if (const auto& d = outcome->difference)
         ADD_FAILURE() << "input " << d->input << " " << d->what << ", action " << d->action << ": "
                       << d->recorded << " | " << d->replayed;
@@ -169,8 +170,7 @@ TEST_P(RecordedOverSockets, ReplaysARun) {
     nodes.push_back(std::make_unique<Node>(place, make_strategy(spec, place), learners.back().get(),
                                            *loops.back()));
     nodes.back()->tap(tapes.of(place));
-    const auto port = loops.back()->peers().listen();
-    ASSERT_TRUE(port);
+    const auto port = good(loops.back()->peers().listen());
     addresses.push_back({"127.0.0.1", *port});
   }
   std::vector<std::thread> threads;

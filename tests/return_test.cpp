@@ -116,9 +116,7 @@ TEST_P(Return, OfOneAtManyMomentsEndsAlike) {
       const Rank lost = story.lost;
       computed += job.world().figures(lost).steps > 0 && !job.world().figures(lost).crashed;
     }
-    if (came_back - back_before >= 3) {
-      EXPECT_GT(computed, computed_before) << all[i].name();
-    }
+    if (came_back - back_before >= 3) EXPECT_GT(computed, computed_before) << all[i].name();
   }
   EXPECT_GT(came_back, 0u);
   EXPECT_GT(computed, 0u);

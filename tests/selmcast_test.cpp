@@ -2,6 +2,7 @@
 // and what a slow port costs stays with those who need it.
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/core/channel_messages.h"
 #include "longhaul/sync/selmcast/config.h"
 #include "tests/job_checks.h"
@@ -65,10 +66,9 @@ struct Deliveries final : sim::Watcher {
     auto& of = rounds[{rank, send->to}];
     if (send->message.kind == channel::Cancel::kKind) of.pop_back();
     if (send->message.kind != channel::Begin::kKind) return;
-    const auto begin = from_wire<channel::Begin>(send->message.head.view());
-    ASSERT_TRUE(begin);
-    const auto header = from_wire<sync::selmcast::Header>(std::as_bytes(std::span(begin->header)));
-    ASSERT_TRUE(header);
+    const auto begin = good(from_wire<channel::Begin>(send->message.head.view()));
+    const auto header =
+        good(from_wire<sync::selmcast::Header>(std::as_bytes(std::span(begin->header))));
     of.push_back(header->round);
   }
   std::map<std::pair<Rank, Rank>, std::vector<Round>> rounds;

@@ -2,13 +2,14 @@
 // of its own, over TCP on the loopback, against the simulator. What bits = rank and plan promise.
 #include <algorithm>
 #include <array>
-#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "tests/job_checks.h"
 #include "tests/over_sockets.h"
 #include "tests/side_by_side.h"
+
+#include "longhaul/base/testing/result.h"
 
 namespace longhaul::conformance {
 namespace {
@@ -55,11 +56,7 @@ TEST_P(Sockets, GiveTheBitsOfTheSimulator) {
           (number % share != 0 || workers != std::array{2u, 3u, 5u}[number / share % 3]))
         continue;
       SCOPED_TRACE(parts.name() + ", " + std::to_string(workers) + " workers");
-      JobSpec spec;
-      spec.parts = parts;
-      spec.workers = workers;
-      spec.rounds = 3;
-      spec.equal_samples = false;
+      JobSpec spec{.parts = parts, .workers = workers, .equal_samples = false, .rounds = 3};
       expect_equal_bits(spec, over_sockets(spec, {.tls = workers == 3}));
     }
   }
@@ -93,11 +90,7 @@ TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
   if (kGate) all.erase(all.begin() + 1, all.end());
   for (const Combination& parts : all) {
     SCOPED_TRACE(parts.name());
-    JobSpec spec;
-    spec.parts = parts;
-    spec.workers = 3;
-    spec.rounds = kGate ? 12 : 24;
-    spec.equal_samples = false;
+    JobSpec spec{.parts = parts, .workers = 3, .equal_samples = false, .rounds = kGate ? 12 : 24};
     Disks disks;
     const bool waits = traits_of(parts.sync).bits != Bits::schedule;
     for (const auto& [stop, breaks] : {std::pair{Round{kGate ? 3 : 5}, 0},
@@ -125,10 +118,7 @@ TEST_P(Sockets, AStoppedRunGoesOnToTheSameBits) {
 // Steps that are to take some time take it, to the same bits; one that takes longer is counted, and
 // a run that is stopped while a node waits for the end of a step goes on from there.
 TEST_P(SocketsNightly, PacedStepsTakeTheirTime) {
-  JobSpec spec;
-  spec.parts = combinations_with(GetParam()).front();
-  spec.workers = 2;
-  spec.rounds = 6;
+  JobSpec spec{.parts = combinations_with(GetParam()).front(), .workers = 2, .rounds = 6};
   const Ended ended = over_sockets(spec, {.pace = 20ms});
   expect_equal_bits(spec, ended);
   for (const net::EventLoop::Counters& counters : ended.counters) {
@@ -136,9 +126,8 @@ TEST_P(SocketsNightly, PacedStepsTakeTheirTime) {
     EXPECT_GE(counters.computing, counters.pace.steps * 20ms);
     // That what ends late is made up for (Pace::begin) is less than a tenth of a millisecond a step
     // here: too little to be told from what a machine does besides.
-    if (counters.pace.overruns == 0) {
+    if (counters.pace.overruns == 0)
       EXPECT_LT(counters.computing, counters.pace.steps * 20ms + 6 * 10ms);
-    }
     EXPECT_GE(counters.time, counters.computing);
   }
   const Ended late = over_sockets(spec, {.step = 6ms, .pace = 2ms});
@@ -147,10 +136,7 @@ TEST_P(SocketsNightly, PacedStepsTakeTheirTime) {
 }
 
 TEST_P(SocketsNightly, APacedRunIsStoppedAtOnceAndGoesOn) {
-  JobSpec spec;
-  spec.parts = combinations_with(GetParam()).front();
-  spec.workers = 2;
-  spec.rounds = 8;
+  JobSpec spec{.parts = combinations_with(GetParam()).front(), .workers = 2, .rounds = 8};
   Disks disks;
   const Ended stopped =
       over_sockets(spec, {.pace = 100ms, .disks = &disks, .every = 2, .stop_after = 3});
@@ -183,7 +169,7 @@ TEST_P(SocketsNightly, ALostNodeEndsNobodyElseInAHang) {
                                               .closes = closes,
                                               .pace = slow ? kSilence / 25 : 0ms,
                                               .silence = kSilence});
-      EXPECT_NE(ended.errors[1].find("killed"), std::string::npos) << ended.errors[1];
+      EXPECT_TRUE(says(ended.errors[1], "killed"));
       EXPECT_EQ(ended.errors[0].empty(), ended.errors[2].empty());
       for (const Rank rank : {0u, 2u}) {
         const std::string& error = ended.errors[rank];
@@ -231,11 +217,10 @@ TEST_P(SocketsNightly, ANodeThatBeginsAnewIsLetIn) {
       // From the last checkpoint, which was taken after its return, to the same end.
       const Ended again = over_sockets(spec, {.disks = &disks});
       for (const std::string& error : again.errors) EXPECT_EQ(error, "");
-      if (traits_of(parts.sync).bits != Bits::schedule && !by_schedule(parts.overlay)) {
+      if (traits_of(parts.sync).bits != Bits::schedule && !by_schedule(parts.overlay))
         EXPECT_EQ(again.params, ended.params);
-      }
     } else {
-      EXPECT_NE(ended.errors[2].find("declared it lost"), std::string::npos) << ended.errors[2];
+      EXPECT_TRUE(says(ended.errors[2], "declared it lost"));
     }
   });
 }
@@ -269,9 +254,7 @@ TEST_P(SocketsNightly, AStoppedRunGetsASite) {
 
 // Who is no node of the job is told so, or cut off; nobody else notices.
 TEST(SocketsAbuse, StrangersAreTurnedAwayAndTrainingGoesOn) {
-  JobSpec spec;
-  spec.parts = plain(sync_variants().front(), overlay_variants().front());
-  spec.rounds = 6;
+  JobSpec spec{.parts = plain(sync_variants().front(), overlay_variants().front()), .rounds = 6};
   std::vector<std::string> answers;
   const auto disturb = [&](auto loops) {
     const std::uint16_t port = loops[0]->peers().port();
@@ -299,7 +282,7 @@ TEST(SocketsAbuse, StrangersAreTurnedAwayAndTrainingGoesOn) {
                          "unknown type"};
   ASSERT_EQ(answers.size(), std::size(expected));
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    EXPECT_NE(answers[i].find(expected[i]), std::string::npos) << i << ": " << answers[i];
+    EXPECT_TRUE(says(answers[i], expected[i])) << i << ": " << answers[i];
     EXPECT_TRUE(std::any_of(ended.notes.begin(), ended.notes.end(), [&](const auto& note) {
       return note.find(noted[i]) != std::string::npos;
     })) << noted[i];

@@ -41,13 +41,12 @@ struct Machine {
 };
 
 Machine example() {
-  Machine m;
-  m.on = true;
-  m.phase = Phase::busy;
-  m.round = std::uint64_t{1} << 40;
-  m.loss = 0.1;
-  m.name = "ring";
-  m.anchor = {1, 2.5f, -0.0f};
+  Machine m{.on = true,
+            .phase = Phase::busy,
+            .round = std::uint64_t{1} << 40,
+            .loss = 0.1,
+            .name = "ring",
+            .anchor = {1, 2.5f, -0.0f}};
   m.points = {{1, 2}, {3, 4}};
   m.bits = {true, false, true};
   m.queue = {"a", "", "ccc"};

@@ -1,5 +1,8 @@
 #include "longhaul/cli/advise_text.h"
 
+#include <cmath>
+#include <map>
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -26,9 +29,7 @@ Trial advised_trial(const std::string& sync, std::uint64_t rounds, double score)
 }
 
 Advice advice_of(std::vector<Trial> ranking) {
-  Advice advice;
-  advice.name = "job";
-  advice.folder = "runs/job-plan";
+  Advice advice{.name = "job", .folder = "runs/job-plan"};
   advice.search.ranking = std::move(ranking);
   advice.runs = 1;
   return advice;
@@ -80,6 +81,93 @@ TEST(AdviceText, BeforeAnythingWasTrainedTheFastestAreNamed) {
               AllOf(HasSubstr("job: Ctrl-C came before anything was trained; 3 combinations"),
                     HasSubstr("  asp-hub: 1234 samples a second\n"),
                     HasSubstr("best.toml is not written")));
+}
+
+// --- advise search
+
+Candidate advised(const std::string& label) {
+  return {.label = label, .sets = {}, .sync = label, .overlay = "ring", .codec = "fp32"};
+}
+
+// A world in which each candidate reaches the target after its own time, and scores by how far it
+// has come; counts the virtual seconds that were run.
+struct TrialWorld {
+  std::map<std::string, double> reaches_at;
+  double ran_s = 0;
+  std::size_t runs = 0, most_runs = 10000;
+
+  std::vector<Trial> run(const std::vector<Candidate>& candidates, double limit_s) {
+    std::vector<Trial> trials;
+    for (const Candidate& candidate : candidates) {
+      Trial trial{.candidate = candidate, .ran = runs < most_runs, .to_target = {}};
+      if (trial.ran) {
+        ++runs;
+        const double needs = reaches_at.at(candidate.label);
+        if (needs <= limit_s) trial.to_target = needs;
+        trial.score = 1 - std::exp(-limit_s / needs);
+        trial.limit_s = limit_s;
+        ran_s += std::min(limit_s, needs);
+      }
+      trials.push_back(trial);
+    }
+    return trials;
+  }
+  SearchHooks hooks() {
+    return {.run = [this](const auto& candidates, double limit) { return run(candidates, limit); },
+            .neighbours = [](const Candidate&) { return std::vector<Candidate>{}; },
+            .is_over = [this] { return runs >= most_runs; }};
+  }
+};
+
+TEST(AdviseSearch, FindsTheBestForLessThanRunningAll) {
+  TrialWorld world;
+  std::vector<Candidate> candidates;
+  double all = 0;
+  for (int i = 0; i < 30; ++i) {
+    const std::string label = "c" + std::to_string(i);
+    world.reaches_at[label] = 50 + 20 * ((i * 7) % 30);
+    all += world.reaches_at[label];
+    candidates.push_back(advised(label));
+  }
+  const SearchResult result = successive_halving(candidates, 5, world.hooks());
+  ASSERT_FALSE(result.ranking.empty());
+  EXPECT_EQ(result.ranking.front().candidate.label, "c0");
+  EXPECT_EQ(result.ranking.front().to_target, 50);
+  EXPECT_TRUE(result.complete);
+  EXPECT_LT(world.ran_s, all / 5);
+  EXPECT_EQ(result.ranking.size(), 30u);
+}
+
+TEST(AdviseSearch, TriesTheNeighboursOfThoseThatDoWell) {
+  TrialWorld world;
+  world.reaches_at = {{"a", 100}, {"b", 400}, {"a-steps=20", 60}};
+  SearchHooks hooks = world.hooks();
+  hooks.neighbours = [](const Candidate& near) {
+    return near.label == "a" ? std::vector{advised("a-steps=20"), advised("b")}
+                             : std::vector<Candidate>{};
+  };
+  const SearchResult result = successive_halving({advised("a"), advised("b")}, 10, hooks);
+  EXPECT_EQ(result.ranking.front().candidate.label, "a-steps=20");
+  EXPECT_EQ(result.ranking.size(), 3u);
+  EXPECT_TRUE(result.complete);
+}
+
+TEST(AdviseSearch, EndsWhenTheBudgetIsOver) {
+  TrialWorld world;
+  world.reaches_at = {{"a", 1e6}, {"b", 2e6}};
+  world.most_runs = 3;
+  const SearchResult result = successive_halving({advised("a"), advised("b")}, 10, world.hooks());
+  EXPECT_EQ(result.ranking.front().candidate.label, "a");
+  EXPECT_FALSE(result.ranking.front().to_target);
+  EXPECT_FALSE(result.complete);
+}
+
+TEST(AdviseSearch, ATargetBeyondAllStagesEnds) {
+  TrialWorld world;
+  world.reaches_at = {{"a", 1e30}};
+  const SearchResult result = successive_halving({advised("a")}, 1, world.hooks());
+  EXPECT_FALSE(result.complete);
+  EXPECT_LE(result.stages, 20u);
 }
 
 }  // namespace

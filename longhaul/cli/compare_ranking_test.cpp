@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "longhaul/report/seed_ranges.h"
@@ -236,10 +235,7 @@ TEST(CompareRanking, TheScoreDoesNotOrderThoseThatReachTheTargetTogether) {
 }
 
 TEST(CompareRanking, PricesAddAColumn) {
-  run::CostTable prices;
-  prices.wan_gb = 0.5;
-  prices.node_hour = 3.6;
-  prices.currency = "EUR";
+  run::CostTable prices{.wan_gb = 0.5, .node_hour = 3.6, .currency = "EUR"};
   const auto groups = ranked({{"a", ranked_run(100, 0.97, 4'000'000'000)}}, prices);
   ASSERT_TRUE(groups[0].cost);
   EXPECT_NEAR(*groups[0].cost, 4 * 0.5 + 3.6 * 4 * 100 / 3600, 1e-9);

@@ -1,7 +1,6 @@
 #include "longhaul/cli/plan_text.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fmt/format.h>
 

@@ -59,9 +59,7 @@ TEST(BiSparse, StretchesAreCutWhereLayersMeet) {
     const Floats q = made::sent(*codec, x, {}, at.offset);
     EXPECT_LE(codec->encode({}, at, x).size(), codec->size_at(at)) << at.offset;
     for (std::size_t i = 0; i < x.size(); ++i)
-      if (at.offset + i >= 300 && at.offset + i < 330) {
-        EXPECT_EQ(q[i], x[i]);
-      }
+      if (at.offset + i >= 300 && at.offset + i < 330) EXPECT_EQ(q[i], x[i]);
   }
 }
 

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <functional>
-#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/archived.h"
@@ -17,6 +14,7 @@
 namespace longhaul::codec {
 namespace {
 
+using ::testing::HasSubstr;
 using Fate = Codec::Fate;
 using Floats = std::vector<float>;
 

@@ -102,9 +102,8 @@ TEST(Indices, TheBoundHoldsForClustersAndGrows) {
     list.resize(std::min<std::size_t>(list.size(), 2000));
     EXPECT_LE(written(list, length).size(), most_index_bytes(length, list.size()));
     EXPECT_LE(most_index_bytes(length, list.size()), most_index_bytes(length + 1, list.size()));
-    if (list.size() < length) {
+    if (list.size() < length)
       EXPECT_LE(most_index_bytes(length, list.size()), most_index_bytes(length, list.size() + 1));
-    }
   }
 }
 
@@ -127,9 +126,7 @@ TEST(Indices, AnyBytesAreAListOrAnError) {
     EXPECT_EQ(read->size(), count);
     EXPECT_TRUE(std::is_sorted(read->begin(), read->end()));
     EXPECT_EQ(std::adjacent_find(read->begin(), read->end()), read->end());
-    if (count > 0) {
-      EXPECT_LT(read->back(), length);
-    }
+    if (count > 0) EXPECT_LT(read->back(), length);
   }
   EXPECT_GT(lists, 100);
 }

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <gmock/gmock.h>

@@ -10,8 +10,6 @@
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
-#include "longhaul/codec/testing/made.h"
-
 namespace longhaul::codec {
 namespace {
 

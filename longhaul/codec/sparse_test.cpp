@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include <gmock/gmock.h>
 
 #include "longhaul/codec/testing/made.h"

@@ -2,7 +2,9 @@
 // be looked at. Whole agreements, in any order of events: membership_test.cpp.
 #include <gmock/gmock.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/core/membership.h"
+#include "longhaul/core/testing/message_of.h"
 
 namespace longhaul {
 namespace {
@@ -35,9 +37,7 @@ struct FedMembership {
   }
   template <class M>
   Status hear(Rank from, const M& fields) {
-    Message message;
-    message.kind = M::kKind;
-    message.head = Payload(share(to_wire(fields)));
+    Message message = longhaul::testing::message_of(fields);
     Status status = Ok{};
     turn([&](Turn& turn) { status = membership.on_message(from, message, turn); });
     return status;
@@ -261,8 +261,7 @@ TEST(MembershipAlone, ANewProcessVotesAsTheOneBeforeHasVoted) {
   FedMembership before(2, 3);
   before.start();
   ASSERT_TRUE(before.hear(0, Membership::Accept{1, {3, 0}, {0, 2}}));
-  const auto kept = before.membership.take_votes();
-  ASSERT_TRUE(kept);
+  const auto kept = good(before.membership.take_votes());
   EXPECT_FALSE(before.membership.take_votes()) << "nothing has changed since";
 
   FedMembership now(2, 3, /*incarnation=*/1);
@@ -465,10 +464,8 @@ TEST(MembershipAlone, EachDecisionIsKept) {
   node.start();
   ASSERT_TRUE(node.membership.take_votes());
   node.is_told({0, 1});
-  const auto kept = node.membership.take_votes();
-  ASSERT_TRUE(kept);
-  const auto votes = from_wire<Membership::Votes>(*kept);
-  ASSERT_TRUE(votes);
+  const auto kept = good(node.membership.take_votes());
+  const auto votes = good(from_wire<Membership::Votes>(*kept));
   EXPECT_EQ(votes->epoch, 2u);
   EXPECT_THAT(votes->last.live, ElementsAre(0, 1));
   // So is what a process hears before it is let in; and nothing makes it forget.

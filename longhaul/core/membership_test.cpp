@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/core/testing/machine_net.h"
 
 namespace longhaul {
@@ -81,9 +82,8 @@ TEST(Membership, AMinorityDecidesNothingAndSaysWhy) {
   }
   EXPECT_EQ(net.at(0).membership.view().epoch, 0u);
   ASSERT_TRUE(net.net.failed.contains(0));
-  EXPECT_NE(net.net.failed[0].find("rank 2 (site2), rank 3 (site3)"), std::string::npos)
-      << net.net.failed[0];
-  EXPECT_NE(net.net.failed[0].find("3 of the 4"), std::string::npos) << net.net.failed[0];
+  EXPECT_TRUE(says(net.net.failed[0], "rank 2 (site2), rank 3 (site3)"));
+  EXPECT_TRUE(says(net.net.failed[0], "3 of the 4"));
 }
 
 // Two that cannot reach each other, while the lowest reaches both and has nothing to propose.
@@ -148,10 +148,8 @@ TEST(Membership, AllLearnADecisionThoughItsProposerDies) {
 TEST(Membership, RefusesAListThatIsNoPartOfTheLast) {
   Net net(3, 1);
   Membership::Decided lie{1, {2, 1}};
-  Message message;
+  Message message = longhaul::testing::message_of(lie);
   message.machine = Path().child(0);
-  message.kind = Membership::Decided::kKind;
-  message.head = Payload(share(to_wire(lie)));
   EXPECT_FALSE(net.net.inject(1, 0, message));
   lie.live = {0, 7};
   message.head = Payload(share(to_wire(lie)));
@@ -168,10 +166,8 @@ TEST(Membership, WhoSpeaksOfAnEpochThatIsOverIsToldItsList) {
   ASSERT_EQ(net.at(0).membership.view().epoch, 1u);
   const auto speaks_of = [&](Epoch epoch) {
     const std::uint64_t before = net.net.bytes(0, 2);
-    Message message;
+    Message message = longhaul::testing::message_of(Membership::Prepare{epoch, {9, 2}});
     message.machine = Path().child(0);
-    message.kind = Membership::Prepare::kKind;
-    message.head = Payload(share(to_wire(Membership::Prepare{epoch, {9, 2}})));
     EXPECT_TRUE(net.net.inject(2, 0, message));
     return net.net.bytes(0, 2) - before;
   };

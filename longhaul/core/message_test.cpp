@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/core/membership.h"
+#include "longhaul/core/testing/message_of.h"
 
 namespace longhaul {
 namespace {
@@ -23,10 +24,7 @@ using Messages = MessageList<Ping, Pong>;
 
 template <class M>
 Message wrap(const M& fields) {
-  Message message;
-  message.kind = M::kKind;
-  message.head = Payload(share(to_wire(fields)));
-  return message;
+  return longhaul::testing::message_of(fields);
 }
 
 std::string heard(const Message& message) {

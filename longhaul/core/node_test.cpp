@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+#include "longhaul/core/testing/message_of.h"
 #include "longhaul/core/testing/quadratic.h"
 
 namespace longhaul {
@@ -221,10 +223,8 @@ TEST_F(NodeTest, FinishWaitsForAllMembers) {
   node->start(0s);
   EXPECT_EQ(host.finishes, 0);
   for (Rank rank : {1u, 2u}) {
-    Message m;
+    Message m = longhaul::testing::message_of(FinishBarrier::Done{0});
     m.machine = Path().child(1);
-    m.kind = FinishBarrier::Done::kKind;
-    m.head = Payload(share(to_wire(FinishBarrier::Done{0})));
     ASSERT_TRUE(node->deliver(1s, rank, m));
   }
   EXPECT_EQ(host.finishes, 1);
@@ -238,9 +238,7 @@ TEST_F(NodeTest, SavedAndLoadedItGoesOn) {
   };
   node->start(0s);
   ASSERT_TRUE(node->deliver(1s, 1, note(5, 1)));  // held for view 1
-  Archive out;
-  node->state(out);
-  const Buffer bytes = out.take();
+  const Buffer bytes = longhaul::testing::saved(*node);
   auto owned = std::make_unique<Scripted>();
   Scripted* loaded = owned.get();
   Node other(place(), std::move(owned), &learner, host);

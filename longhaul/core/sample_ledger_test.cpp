@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+
 namespace longhaul {
 namespace {
 
@@ -12,13 +14,8 @@ SampleCounts after(SampleLedger& ledger, std::vector<std::pair<Rank, Record>> re
 }
 
 SampleLedger saved_and_loaded(SampleLedger& ledger) {
-  Archive out;
-  ledger.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
   SampleLedger again;
-  again.state(in);
-  EXPECT_TRUE(in.finish());
+  EXPECT_TRUE(longhaul::testing::copy_state(ledger, again));
   return again;
 }
 

@@ -1,7 +1,6 @@
 #include "longhaul/core/score_sum.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/core/testing/machine_net.h"
@@ -134,9 +133,7 @@ TEST(ScoreSum, KeepsABoundedNumberOfRoundsThatOneNodeNeverScores) {
 // One that has just returned is slower than the others; then it becomes the senior.
 TEST(ScoreSum, AScoreThatComesAfterItsSumIsPassedOver) {
   ScoreNet net(2);
-  Message message;
-  message.kind = ScoreSum::Total::kKind;
-  message.head = Payload(share(to_wire(ScoreSum::Total{{5, 0.5, 0, 10}})));
+  Message message = longhaul::testing::message_of(ScoreSum::Total{{5, 0.5, 0, 10}});
   ASSERT_TRUE(net.net.inject(0, 1, message));
   net.score(1, 5);
   net.net.crash(0);
@@ -149,9 +146,7 @@ TEST(ScoreSum, AScoreThatComesAfterItsSumIsPassedOver) {
 
 TEST(ScoreSum, TakesASumOfTheSeniorAlone) {
   ScoreNet net(3);
-  Message message;
-  message.kind = ScoreSum::Total::kKind;
-  message.head = Payload(share(to_wire(ScoreSum::Total{{1000, 0, 0, 0}})));
+  Message message = longhaul::testing::message_of(ScoreSum::Total{{1000, 0, 0, 0}});
   EXPECT_FALSE(net.net.inject(1, 2, message));
   for (Rank rank = 0; rank < 3; ++rank) net.score(rank, 0);  // else it would be one of before
   net.net.run(100);
@@ -160,9 +155,7 @@ TEST(ScoreSum, TakesASumOfTheSeniorAlone) {
 
 TEST(ScoreSum, RefusesASumOfTheEnd) {
   ScoreNet net(2);
-  Message message;
-  message.kind = ScoreSum::Total::kKind;
-  message.head = Payload(share(to_wire(ScoreSum::Total{{ScoreSum::kAtEnd, 0, 0, 0}})));
+  Message message = longhaul::testing::message_of(ScoreSum::Total{{ScoreSum::kAtEnd, 0, 0, 0}});
   EXPECT_FALSE(net.net.inject(1, 0, message));
 }
 

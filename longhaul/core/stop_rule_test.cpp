@@ -135,11 +135,8 @@ TEST(StopRule, ASecondLossWhileTheReporterAsks) {
     net.net.run(1000);
     net.score(reporter, 0, 0.95);
     net.net.run(1000);
-    for (Rank rank = reporter; rank < 5; ++rank) {
-      if (net.net.alive(rank)) {
-        EXPECT_EQ(net.at(rank).after(1), Step::stop) << seed;
-      }
-    }
+    for (Rank rank = reporter; rank < 5; ++rank)
+      if (net.net.alive(rank)) EXPECT_EQ(net.at(rank).after(1), Step::stop) << seed;
   }
 }
 
@@ -147,9 +144,8 @@ TEST(StopRule, RefusesAVerdictThatIsNotDue) {
   StopNet net({.report_every = 2, .lag = 1}, 2, 1);
   net.done(0, 0);
   for (Round round : {Round(1000), Round(2)}) {
-    Message message;
-    message.kind = StopRule::Verdict::kKind;
-    message.head = Payload(share(to_wire(StopRule::Verdict{round, StopRule::Reason::target})));
+    Message message =
+        longhaul::testing::message_of(StopRule::Verdict{round, StopRule::Reason::target});
     EXPECT_FALSE(net.net.inject(1, 0, message)) << round;
   }
 }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/core/node.h"
+#include "longhaul/core/testing/message_of.h"
 #include "longhaul/core/testing/quadratic.h"
 
 namespace longhaul {
@@ -86,10 +88,8 @@ Place place(Rank nodes) {
 }
 
 Message ping(std::uint32_t number) {
-  Message m;
+  Message m = longhaul::testing::message_of(CountedPing{number});
   m.machine = Path().child(2);
-  m.kind = CountedPing::kKind;
-  m.head = Payload(share(to_wire(CountedPing{number})));
   return m;
 }
 
@@ -192,11 +192,9 @@ TEST_F(TapTest, InputsAreDataThatCanBeFedAgain) {
     (void)again.feed(now, read);
   }
   EXPECT_EQ(second.log, tap.log);
-  const auto* departed = std::get_if<Departed>(&second.inputs[2].second);
-  ASSERT_TRUE(departed);
+  const auto* departed = good(std::get_if<Departed>(&second.inputs[2].second));
   EXPECT_EQ(departed->service_class, 4u);
-  const auto* delivered = std::get_if<Delivered>(&second.inputs[4].second);
-  ASSERT_TRUE(delivered);
+  const auto* delivered = good(std::get_if<Delivered>(&second.inputs[4].second));
   EXPECT_EQ(delivered->from, 1u);
 }
 

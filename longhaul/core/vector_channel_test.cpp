@@ -154,10 +154,8 @@ struct ChannelNet {
   // As a lying peer would.
   template <class M>
   Status tell(Rank from, Rank to, const M& message, Path machine = kChannel, Payload body = {}) {
-    Message m;
-    m.kind = M::kKind;
+    Message m = longhaul::testing::message_of(message);
     m.machine = machine;
-    m.head = Payload(share(to_wire(message)));
     m.body = std::move(body);
     return net.inject(from, to, m);
   }
@@ -287,9 +285,8 @@ TEST(VectorChannel, VectorsOfAStreamArriveInOrderAndOnce) {
         EXPECT_EQ(job.at(rank).numbers(from), all) << seed;
       }
     for (const auto& one : job.at(0).got)
-      if (one.content.kind() == ContentKind::values) {
+      if (one.content.kind() == ContentKind::values)
         EXPECT_EQ(*one.content.values(), *numbers(float(one.number)));
-      }
   }
 }
 
@@ -367,9 +364,8 @@ TEST(VectorChannel, PriorityMayChangeWhileAVectorIsUnderWay) {
     for (Rank rank : {1u, 2u}) {
       ASSERT_EQ(job.at(rank).got.size() + job.at(rank).lost.size() >= 1, true);
       EXPECT_EQ(job.at(rank).got.back().number, 4u);
-      if (seed % 5 != 0) {
+      if (seed % 5 != 0)
         EXPECT_EQ(job.at(rank).numbers(0), (std::vector<std::uint64_t>{0, 1, 2, 3, 4})) << seed;
-      }
     }
   }
 }
@@ -707,9 +703,8 @@ struct Chaos {
         total += got.size();
       }
       for (const auto& one : job.at(rank).got)
-        if (one.content.kind() == ContentKind::values) {
+        if (one.content.kind() == ContentKind::values)
           EXPECT_EQ(*one.content.values(), *numbers(float(one.number))) << seed;
-        }
     }
   }
   const std::uint64_t seed;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/doctor/probe.h"
 #include "longhaul/doctor/testing/sites.h"
 
@@ -18,9 +19,7 @@ TEST(Channel, AMessageComesAsItWasSent) {
   MeasurementPlan plan;
   plan.pings = 77;
   ASSERT_TRUE(from.send(Kind::upload, plan, soon()));
-  const auto got = to.receive<MeasurementPlan>(Kind::upload, soon());
-  ASSERT_TRUE(got);
-  EXPECT_EQ(got->pings, 77u);
+  EXPECT_EQ(good(to.receive<MeasurementPlan>(Kind::upload, soon()))->pings, 77u);
 }
 
 TEST(Channel, WhatAStrangerSaysIsRefusedBeforeAnythingIsKept) {
@@ -42,9 +41,7 @@ TEST(Channel, WhatAStrangerSaysIsRefusedBeforeAnythingIsKept) {
 TEST(Channel, ARefusalIsAnErrorWithThePeersReasonMadePrintable) {
   auto [from, to] = connected();
   ASSERT_TRUE(from.send(Kind::refusal, Text{"no\x1b[31m"}, soon()));
-  const auto got = to.receive<MachineFacts>(Kind::facts, soon());
-  ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().what, "oslo refuses: no?[31m");
+  EXPECT_EQ(failure(to.receive<MachineFacts>(Kind::facts, soon())).what, "oslo refuses: no?[31m");
 }
 
 TEST(Channel, AWaitEndsAndNamesWhatAndWhom) {
@@ -70,9 +67,7 @@ TEST(Channel, NobodyIsMadeToSendForHours) {
 TEST(Bulk, EndsWithItsTimeOrItsBytes) {
   for (const auto& [mbytes, s] : {std::pair(3.0, 30.0), std::pair(100e3, 0.1)}) {
     auto [from, to] = connected();
-    MeasurementPlan plan;
-    plan.mbytes = mbytes;
-    plan.seconds = s;
+    MeasurementPlan plan{.seconds = s, .mbytes = mbytes};
     Status sent = Ok{};
     std::thread sender([&, &channel = from] { sent = send_bulk(channel, plan, soon()); });
     const auto begin = Clock::now();
@@ -81,9 +76,7 @@ TEST(Bulk, EndsWithItsTimeOrItsBytes) {
     sender.join();
     ASSERT_TRUE(bulk);
     EXPECT_TRUE(sent);
-    if (s > 1) {
-      EXPECT_NEAR(bulk->received.bytes, mbytes * 1e6, 70e3);
-    }
+    if (s > 1) EXPECT_NEAR(bulk->received.bytes, mbytes * 1e6, 70e3);
     EXPECT_LT(took, 10);
     EXPECT_LT(bulk->received.bytes, 50e9);
   }
@@ -100,9 +93,7 @@ TEST(Bulk, EndsAlthoughMoreIsThere) {
 TEST(Bulk, WhatIsNoBulkEndsIt) {
   auto [from, to] = connected();
   ASSERT_TRUE(from.send(Kind::count, PathInfo{}, soon()));
-  const auto bulk = receive_bulk(to, soon());
-  ASSERT_FALSE(bulk);
-  EXPECT_THAT(bulk.error().what, HasSubstr("something else"));
+  EXPECT_THAT(failure(receive_bulk(to, soon())).what, HasSubstr("something else"));
 }
 
 }  // namespace

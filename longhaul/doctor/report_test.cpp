@@ -72,9 +72,7 @@ TEST(Findings, AnUnreachableSiteIsOneFindingThatNamesWhoTried) {
     EXPECT_EQ(found[0].grade, Grade::bad);
     EXPECT_EQ(found[0].where, report.sites[site].name);
     for (std::uint32_t other = 0; other < 4; ++other)
-      if (other != site) {
-        EXPECT_THAT(found[0].what, HasSubstr(report.sites[other].name));
-      }
+      if (other != site) EXPECT_THAT(found[0].what, HasSubstr(report.sites[other].name));
     EXPECT_THAT(found[0].remedy, HasSubstr(report.sites[site].address));
   }
 }

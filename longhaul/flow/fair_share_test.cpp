@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "longhaul/flow/testing/draw.h"

@@ -58,9 +58,7 @@ TEST(Multicast, Inv4_GoldenFiveWorkers) {
     EXPECT_DOUBLE_EQ(plan.time, 2);
     EXPECT_EQ(added(plan, basic),
               by_network ? (std::vector<WorkerPair>{{0, 4}}) : (std::vector<WorkerPair>{}));
-    if (by_network) {
-      EXPECT_EQ(received(plan, round), (std::vector<double>{2, 1, 4, 2, 2}));
-    }
+    if (by_network) EXPECT_EQ(received(plan, round), (std::vector<double>{2, 1, 4, 2, 2}));
   }
 }
 

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "longhaul/flow/fair_share.h"
 
 namespace longhaul::flow {

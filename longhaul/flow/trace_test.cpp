@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <utility>
-
 namespace longhaul::flow {
 namespace {
 

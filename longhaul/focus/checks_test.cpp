@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::focus {
 namespace {
 
@@ -25,11 +27,7 @@ struct SiteOfChecks {
       (void)index->add({seq, 0, {0}, {1, 0, 0, 0}}, 0, std::vector<float>{float(seq)});
   }
   void turn(auto&& enter) {
-    TurnContext context;
-    context.now = now;
-    context.place = &place;
-    context.view = &view;
-    context.credits = &credits;
+    TurnContext context{.now = now, .place = &place, .view = &view, .credits = &credits};
     Turn one(context);
     enter(one);
     sent.clear();
@@ -81,12 +79,10 @@ TEST(Checks, AVerifierThatSaysNothingIsGivenUpAndAskedAgainWhenItHasAnswered) {
   EXPECT_EQ(site.checks.given_up(), std::set<Rank>{kVerifier});
   site.checks.request(7, kVerifier);
   EXPECT_EQ(site.advance(), Ranks{});  // here, where two are on their way
-  const auto late = site.take({.batch = second, .version = 1, .classes = {0, 1}});
-  ASSERT_TRUE(late);
+  const auto late = good(site.take({.batch = second, .version = 1, .classes = {0, 1}}));
   EXPECT_TRUE(late->empty());  // they are checked here by now
   EXPECT_TRUE(site.checks.given_up().empty());
-  const auto kept = site.take({.batch = first, .version = 1, .classes = {2, 1}});
-  ASSERT_TRUE(kept);
+  const auto kept = good(site.take({.batch = first, .version = 1, .classes = {2, 1}}));
   EXPECT_EQ(*kept, (std::vector<std::pair<std::uint64_t, std::uint32_t>>{{0, 2}, {1, 1}}));
   site.credits = {};  // the two batches have left
   site.checks.request(8, kVerifier);

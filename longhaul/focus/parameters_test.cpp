@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/focus/tracks.h"
 
 namespace longhaul::focus {
@@ -28,9 +29,9 @@ TEST(Parameters, PoliciesTakeTheEndsAndTheMiddle) {
 }
 
 TEST(Parameters, TargetsOutOfReachAreRefusedWithTheBestThereIs) {
-  const auto none = choose({point(1, 1, 0.9, 0.7), point(1, 1, 0.5, 0.8)}, {}, "balance");
-  ASSERT_FALSE(none);
-  EXPECT_NE(none.error().what.find("recall 0.900 and precision 0.800"), std::string::npos);
+  EXPECT_TRUE(
+      says(failure(choose({point(1, 1, 0.9, 0.7), point(1, 1, 0.5, 0.8)}, {}, "balance")).what,
+           "recall 0.900 and precision 0.800"));
 }
 
 // docs/focus.md, invariant 10, over two cheap models of a stream.
@@ -53,15 +54,13 @@ TEST(Parameters, WhatIsChosenReachesTheTargetsAndIsNotDominated) {
   const Targets targets{0.85, 0.7};
   std::map<std::string, Point> chosen;
   for (const char* policy : {"opt_ingest", "balance", "opt_query"}) {
-    const auto one = choose(points, targets, policy);
-    ASSERT_TRUE(one) << one.error().what;
+    const auto one = good(choose(points, targets, policy));
     const Estimate& on_sample = one->estimate;
     EXPECT_GT(on_sample.recall_error, 0);
     EXPECT_GE(on_sample.recall - 1.64 * on_sample.recall_error, targets.recall);
     EXPECT_GE(on_sample.precision - 1.64 * on_sample.precision_error, targets.precision);
-    for (const Point& other : points) {
+    for (const Point& other : points)
       EXPECT_FALSE(reaches(other.estimate, targets) && dominates(other, *one)) << policy;
-    }
     chosen[policy] = *one;
   }
   EXPECT_LE(chosen["opt_ingest"].ingest_s, chosen["balance"].ingest_s);
@@ -75,12 +74,10 @@ TEST(Parameters, WhatIsWithinItsErrorOfATargetIsNotTaken) {
   EXPECT_EQ(choose({sure, unsure}, {}, "balance")->estimate.gt_calls, 50);
   EXPECT_EQ(choose({sure, unsure}, {.margin = 0.5}, "balance")->estimate.gt_calls, 10);
   sure.estimate.precision_error = 0.04;
-  const auto none = choose({sure, unsure}, {}, "balance");
-  ASSERT_FALSE(none);
-  EXPECT_NE(none.error().what.find("recall 0.952 and precision 1.000, each less 1.640 of its "
-                                   "standard errors"),
-            std::string::npos)
-      << none.error().what;
+  const Error none = failure(choose({sure, unsure}, {}, "balance"));
+  EXPECT_TRUE(says(none.what,
+                   "recall 0.952 and precision 1.000, each less 1.640 of its "
+                   "standard errors"));
 }
 
 Seen of_class(std::uint64_t seq, std::uint32_t cls) {

@@ -20,11 +20,7 @@ struct Asking {
   }
   // One turn; the answers of it are added to `answers`.
   void turn(auto&& enter) {
-    TurnContext context;
-    context.now = now;
-    context.place = &place;
-    context.view = &view;
-    context.credits = &credits;
+    TurnContext context{.now = now, .place = &place, .view = &view, .credits = &credits};
     Turn one(context);
     enter(one);
     for (const Action& action : context.actions) {

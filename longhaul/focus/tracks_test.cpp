@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/focus/parameters.h"
 
 namespace longhaul::focus {
@@ -210,11 +211,9 @@ TEST(Tracks, TheLearnerAnswersBothModels) {
   TracksLearner learner(7, 10);
   const Tracks tracks(7, 2);
   const Item item = tracks.item(5, 10);
-  const auto cheap = learner.step(Infer{Infer::Model::cheap, {item, item}});
-  ASSERT_TRUE(cheap);
+  const auto cheap = good(learner.step(Infer{Infer::Model::cheap, {item, item}}));
   EXPECT_EQ(cheap->outputs.size(), 2 * (Tracks::kDimensions + 11));
-  const auto accurate = learner.step(Infer{Infer::Model::accurate, {item}});
-  ASSERT_TRUE(accurate);
+  const auto accurate = good(learner.step(Infer{Infer::Model::accurate, {item}}));
   EXPECT_EQ(accurate->outputs, std::vector<float>{float(tracks.label(5))});
   EXPECT_FALSE(learner.step(LocalStep{}));
   EXPECT_FALSE(learner.step(Infer{Infer::Model::cheap, {Item{}}}));

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <linux/if_tun.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -14,7 +13,12 @@
 
 #include <future>
 #include <thread>
+#include <vector>
 
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "longhaul/base/testing/result.h"
 #include "longhaul/lab/site_networks.h"
 
 namespace longhaul::lab {
@@ -22,6 +26,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using Bytes = std::vector<std::byte>;
 
 TEST(Networks, AddressesNameSites) {
   for (const std::uint32_t site : {0u, 1u, 254u, 255u, 300u, 64999u}) {
@@ -51,7 +56,7 @@ TEST(Router, KnowsWhatItIsAskedFor) {
   EXPECT_EQ(demand_on_router(wan), std::nullopt);
   for (auto& site : wan.sites) site.up = 1e8;
   EXPECT_EQ(demand_on_router(wan), 3e8);
-  EXPECT_NE(router_overload_warning(wan).find("2400 Mbit/s"), std::string::npos);
+  EXPECT_TRUE(says(router_overload_warning(wan), "2400 Mbit/s"));
   for (std::uint32_t i = 0; i < 3; ++i)
     wan.traces.push_back(
         {.what = flow::Traced::What::up, .a = i, .trace = {.at = {0, 1}, .values = {1e5, 1e7}}});
@@ -83,14 +88,11 @@ class Lab : public ::testing::Test {
   void SetUp() override {
     const std::string missing = missing_here();
     if (missing.empty()) return;
-    const auto refused = make_networks(2);
-    ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().what.find("the emulated WAN needs"), std::string::npos);
+    EXPECT_TRUE(says(make_networks(2), "the emulated WAN needs"));
     GTEST_SKIP() << "this machine has not " << missing;
   }
   void start(flow::Wan wan, std::vector<Change> changes = {}) {
-    auto networks = make_networks(wan.sites.size());
-    ASSERT_TRUE(networks) << networks.error().what;
+    auto networks = good(make_networks(wan.sites.size()));
     networks_ = *std::move(networks);
     stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
     RouterConfig config{std::move(wan), 1, std::move(changes), {}, stop_.get()};
@@ -334,13 +336,55 @@ TEST_F(Lab, CountsWhatItsDeviceCannotTake) {
   start(wan);
   if (HasFatalFailure()) return;
   end();  // nobody reads any more
-  const auto before = overruns(networks_[0].netns.get());
-  ASSERT_TRUE(before);
+  const auto before = good(overruns(networks_[0].netns.get()));
   const Descriptor here = socket_at(0, SOCK_DGRAM);
   for (int i = 0; i < 2600; ++i) send_to(here.get(), 1, 7000, 10);
-  const auto after = overruns(networks_[0].netns.get());
-  ASSERT_TRUE(after);
-  EXPECT_GE(*after, *before + 500);
+  EXPECT_GE(*good(overruns(networks_[0].netns.get())), *before + 500);
+}
+
+// --- acknowledgement
+
+// An IPv4 packet of `protocol` with a TCP header of 32 bytes, as Linux's are with timestamps.
+Bytes tcp_packet(unsigned flags, std::size_t data, unsigned protocol = 6, std::size_t options = 0) {
+  Bytes packet(20 + options + 32 + data);
+  packet[0] = std::byte(0x40 | (20 + options) / 4);
+  packet[9] = std::byte(protocol);
+  packet[20 + options + 12] = std::byte(8 << 4);
+  packet[20 + options + 13] = std::byte(flags);
+  return packet;
+}
+
+TEST(Acknowledgement, BareIsWhatAcknowledgesAndNothingElse) {
+  EXPECT_TRUE(is_bare_acknowledgement(tcp_packet(0x10, 0)));
+  EXPECT_TRUE(is_bare_acknowledgement(tcp_packet(0x10, 0, 6, 8))) << "with options of IP";
+  EXPECT_TRUE(is_bare_acknowledgement(tcp_packet(0x18, 0))) << "PSH says nothing";
+  EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(0x10, 1))) << "data";
+  for (const unsigned flags : {0x11u, 0x12u, 0x14u, 0x00u})
+    EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(flags, 0))) << flags;
+  EXPECT_FALSE(is_bare_acknowledgement(tcp_packet(0x10, 0, 17))) << "UDP";
+  for (const std::size_t place : {6u, 7u}) {
+    Bytes fragment = tcp_packet(0x10, 0);
+    fragment[place] = std::byte(1);
+    EXPECT_FALSE(is_bare_acknowledgement(fragment)) << "of what is there no header";
+  }
+}
+
+// Whatever bytes there are, none beyond them are read.
+RC_GTEST_PROP(Acknowledgement, OfAnyBytes, ()) {
+  const auto length = *rc::gen::inRange<std::size_t>(0, 130);
+  const auto bytes =
+      *rc::gen::container<std::vector<unsigned char>>(length, rc::gen::arbitrary<unsigned char>());
+  std::vector<unsigned char> packet(bytes.begin(), bytes.end());
+  const auto put = [&](std::size_t at, unsigned char value) {
+    if (at < packet.size()) packet[at] = value;
+  };
+  put(0, *rc::gen::inRange<unsigned char>(0x40, 0x50));
+  put(6, 0);
+  put(7, 0);
+  put(9, 6);
+  packet.shrink_to_fit();
+  if (is_bare_acknowledgement(std::as_bytes(std::span(packet))))
+    RC_ASSERT(packet.size() >= 40 && packet.size() <= 120 && packet.size() % 4 == 0);
 }
 
 }  // namespace

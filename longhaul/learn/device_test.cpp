@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/learn/data/load.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/testing/learners.h"
@@ -149,10 +150,8 @@ TEST(Device, AModelIsScoredAsOnTheCpu) {
     std::vector<Evaluation> scores;
     for (const char* device : {"auto", "cpu"}) {
       parts.model.device = device;
-      const auto scorer = make_scorer(parts.model, parts.data);
-      ASSERT_TRUE(scorer) << scorer.error().what;
-      const auto score = (*scorer)->score(learner->params(), 3);
-      ASSERT_TRUE(score) << score.error().what;
+      const auto scorer = good(make_scorer(parts.model, parts.data));
+      const auto score = good((*scorer)->score(learner->params(), 3));
       scores.push_back(*score);
     }
     EXPECT_EQ(scores[0].samples, scores[1].samples);

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/testing/bare_loop.h"
@@ -115,10 +115,8 @@ TEST(Gpt, LearnsWhatRepeats) {
     const double begin = loss_of(*learner, Score{});
     EXPECT_NEAR(begin, std::log(256.0), 0.1);
     for (int i = 0; i < (kGate ? 20 : 150); ++i) loss_of(*learner, LocalStep{});
-    auto scorer = make_scorer(parts.model, parts.data);
-    ASSERT_TRUE(scorer);
-    const auto score = (*scorer)->score(learner->params());
-    ASSERT_TRUE(score);
+    auto scorer = good(make_scorer(parts.model, parts.data));
+    const auto score = good((*scorer)->score(learner->params()));
     EXPECT_LT(score->loss, kGate ? 4.5 : 1.2) << optimizer.kind;
     EXPECT_GT(score->accuracy, kGate ? 0.1 : 0.6) << optimizer.kind;
     EXPECT_EQ(score->samples, 12u * 16);  // bytes
@@ -159,12 +157,11 @@ TEST(Gpt, SaysWhatDoesNotFit) {
     return spec ? "" : spec.error().what;
   };
   EXPECT_EQ(why({.kind = "gpt"}, text), "");
-  EXPECT_NE(why({.kind = "gpt", .context = 8}, text).find("context = 8"), std::string::npos);
-  EXPECT_NE(why({.kind = "gpt", .width = 9}, text).find("multiple of heads"), std::string::npos);
-  EXPECT_NE(why({.kind = "gpt"}, {{20}, 4, Task::classification}).find("\"text\""),
-            std::string::npos);
+  EXPECT_TRUE(says(why({.kind = "gpt", .context = 8}, text), "context = 8"));
+  EXPECT_TRUE(says(why({.kind = "gpt", .width = 9}, text), "multiple of heads"));
+  EXPECT_TRUE(says(why({.kind = "gpt"}, {{20}, 4, Task::classification}), "\"text\""));
   for (const char* kind : {"linear", "logistic", "mlp", "lenet", "resnet20"})
-    EXPECT_NE(why({.kind = kind}, text).find("takes no text"), std::string::npos) << kind;
+    EXPECT_TRUE(says(why({.kind = kind}, text), "takes no text")) << kind;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/core/cheap_models.h"
 #include "longhaul/learn/learner.h"
 #include "longhaul/learn/model_file.h"
@@ -23,8 +24,7 @@ class Inference : public ::testing::Test {
     write("small.pt", {.kind = "logistic"}, 2);
   }
   void write(const std::string& name, const ModelConfig& config, std::uint64_t seed) {
-    auto values = initial_model(config, data_->shape, seed);
-    ASSERT_TRUE(values);
+    auto values = good(initial_model(config, data_->shape, seed));
     for (std::size_t i = 0; i < values->size(); ++i)
       (*values)[i] += 0.1f * std::sin(float(seed * 100 + i));
     folder_.write(name, *model_file(config, data_->shape, *values));
@@ -50,16 +50,13 @@ class Inference : public ::testing::Test {
 };
 
 TEST_F(Inference, ABatchIsItsItemsOneByOne) {
-  const auto learner = make_inference(parts());
-  ASSERT_TRUE(learner) << learner.error().what;
+  const auto learner = good(make_inference(parts()));
   for (const Infer::Model model : {Infer::Model::accurate, cheap_model(0), cheap_model(1)}) {
-    const auto all = (*learner)->step(Infer{model, items(10)});
-    ASSERT_TRUE(all) << all.error().what;
+    const auto all = good((*learner)->step(Infer{model, items(10)}));
     EXPECT_EQ(all->samples, 10u);
     std::vector<float> one_by_one;
     for (const Item& item : items(10)) {
-      const auto one = (*learner)->step(Infer{model, {item}});
-      ASSERT_TRUE(one);
+      const auto one = good((*learner)->step(Infer{model, {item}}));
       one_by_one.insert(one_by_one.end(), one->outputs.begin(), one->outputs.end());
     }
     ASSERT_EQ(all->outputs.size(), one_by_one.size());
@@ -70,8 +67,7 @@ TEST_F(Inference, ABatchIsItsItemsOneByOne) {
 
 // The accurate model's class is the best score of the same file as a cheap model.
 TEST_F(Inference, ScoresAreLogarithmsOfProbabilitiesAndTheBestIsTheClass) {
-  const auto learner = make_inference(parts());
-  ASSERT_TRUE(learner);
+  const auto learner = good(make_inference(parts()));
   const auto cheap = (*learner)->step(Infer{cheap_model(1), items(10)});
   const auto classes = (*learner)->step(Infer{Infer::Model::accurate, items(10)});
   ASSERT_TRUE(cheap && classes);
@@ -103,20 +99,17 @@ TEST_F(Inference, ClassesThatAModelIsNotAskedToTellApartAreOther) {
 TEST_F(Inference, WhatCannotWorkIsSaidWithTheNameOfTheFile) {
   InferenceParts missing = parts();
   missing.accurate = folder_.path("none.pt");
-  const auto none = make_inference(missing);
-  ASSERT_FALSE(none);
-  EXPECT_NE(none.error().what.find("none.pt"), std::string::npos);
+  EXPECT_TRUE(says(make_inference(missing), "none.pt"));
   std::ofstream(folder_.path("text.pt")) << "no model";
   missing.accurate = folder_.path("text.pt");
-  EXPECT_NE(make_inference(missing).error().what.find("text.pt"), std::string::npos);
+  EXPECT_TRUE(says(make_inference(missing).error().what, "text.pt"));
   InferenceParts wide = parts();
   wide.shape.sample = {21};
-  EXPECT_NE(make_inference(wide).error().what.find("large.pt"), std::string::npos);
+  EXPECT_TRUE(says(make_inference(wide).error().what, "large.pt"));
   InferenceParts more = parts();
   more.shape.outputs = 7;
-  EXPECT_NE(make_inference(more).error().what.find("expected 7"), std::string::npos);
-  const auto learner = make_inference(parts());
-  ASSERT_TRUE(learner);
+  EXPECT_TRUE(says(make_inference(more).error().what, "expected 7"));
+  const auto learner = good(make_inference(parts()));
   EXPECT_FALSE((*learner)->step(LocalStep{}));
   EXPECT_FALSE((*learner)->step(Infer{cheap_model(2), items(1)}));
   EXPECT_FALSE((*learner)->step(Infer{Infer::Model::accurate, {Item{0, 1, Time{0}, {1.f}}}}));
@@ -127,14 +120,10 @@ TEST_F(Inference, AModelIsRefusedBeforeItIsUsed) {
   folder_.write("nan.pt", *model_file({.kind = "logistic"}, data_->shape, values));
   InferenceParts diverged = parts();
   diverged.cheap[0].path = folder_.path("nan.pt");
-  const auto refused = make_inference(diverged);
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().what.find("not finite"), std::string::npos) << refused.error().what;
+  EXPECT_TRUE(says(make_inference(diverged), "not finite"));
 
-  const auto learner = make_inference(parts());
-  ASSERT_TRUE(learner);
-  auto* models = dynamic_cast<CheapModels*>(learner->get());
-  ASSERT_TRUE(models);
+  const auto learner = good(make_inference(parts()));
+  auto* models = good(dynamic_cast<CheapModels*>(learner->get()));
   const auto give = [&](const char* name, std::vector<std::uint32_t> classes) {
     std::ifstream in(folder_.path(name), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/learn/scorer.h"
 #include "longhaul/learn/testing/learners.h"
 
@@ -51,13 +51,10 @@ TEST(ModelFileNightly, LoadsInPyTorchWithTheSameAccuracy) {
   for (const std::string kind : {"lenet", "resnet20"}) {
     LearnerParts parts = testing::parts_for(data, kind);
     parts.model.norm = "batch";
-    auto learner = make_learner(parts);
-    ASSERT_TRUE(learner) << learner.error().what;
+    auto learner = good(make_learner(parts));
     for (int i = 0; i < 8; ++i) ASSERT_TRUE((*learner)->step(LocalStep{}));
-    auto scorer = make_scorer(parts.model, data);
-    ASSERT_TRUE(scorer);
-    auto evaluation = (*scorer)->score((*learner)->params());
-    ASSERT_TRUE(evaluation);
+    auto scorer = good(make_scorer(parts.model, data));
+    auto evaluation = good((*scorer)->score((*learner)->params()));
     EXPECT_LT(evaluation->accuracy, 1) << "too easy to tell two models apart";
     const std::string path =
         folder.write(kind + ".pt", *model_file(parts.model, data->shape, (*learner)->params()));
@@ -83,15 +80,12 @@ TEST(ModelFile, ComesBackBitForBitForEveryModel) {
     for (const std::string norm : {"group", "batch"}) {
       if (longhaul::testing::kGate && (kind == "resnet20") != (norm == "batch")) continue;
       ModelConfig config{.kind = kind, .norm = norm};
-      const auto outline = outline_of(config, data->shape);
-      ASSERT_TRUE(outline);
+      const auto outline = good(outline_of(config, data->shape));
       const auto layout = outline->layout;
       std::vector<float> model(layout->size());
       for (std::size_t i = 0; i < model.size(); ++i) model[i] = float(i % 97) / 97;
-      auto bytes = model_file(config, data->shape, model);
-      ASSERT_TRUE(bytes) << bytes.error().what;
-      auto loaded = load_model(folder.write(kind + norm + ".pt", *bytes), *layout);
-      ASSERT_TRUE(loaded) << loaded.error().what;
+      auto bytes = good(model_file(config, data->shape, model));
+      auto loaded = good(load_model(folder.write(kind + norm + ".pt", *bytes), *layout));
       EXPECT_EQ(*loaded, model) << kind;
     }
 }
@@ -102,10 +96,9 @@ TEST(ModelFile, AWrongFileIsAnErrorThatNamesIt) {
   const auto layout = outline_of({.kind = "mlp"}, rows->shape)->layout;
   const std::vector<float> model(layout->size());
   const auto refuses = [&](const std::string& path) {
-    auto loaded = load_model(path, *layout);
-    ASSERT_FALSE(loaded);
-    EXPECT_NE(loaded.error().what.find(path), std::string::npos) << loaded.error().what;
-    EXPECT_EQ(loaded.error().what.find('\n'), std::string::npos) << loaded.error().what;
+    const Error loaded = failure(load_model(path, *layout));
+    EXPECT_TRUE(says(loaded.what, path));
+    EXPECT_EQ(loaded.what.find('\n'), std::string::npos) << loaded.what;
   };
   refuses(folder.path("none.pt"));
   refuses(folder.path(""));

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/learn/testing/learners.h"
 
 namespace longhaul::learn {
@@ -14,16 +15,12 @@ TEST(Scorer, ScoresEverySampleOnce) {
   const auto data = testing::patterns({20}, 4, 1234);
   LearnerParts parts = testing::parts_for(data, "mlp");
   parts.batch = 1234;  // one batch holds all: the learner's own score is the answer
-  auto learner = make_learner(parts);
-  ASSERT_TRUE(learner);
+  auto learner = good(make_learner(parts));
   for (int i = 0; i < 20; ++i) ASSERT_TRUE((*learner)->step(LocalStep{}));
-  auto scorer = make_scorer(parts.model, data);
-  ASSERT_TRUE(scorer) << scorer.error().what;
+  auto scorer = good(make_scorer(parts.model, data));
   EXPECT_EQ((*scorer)->parts(), 3u);
-  auto evaluation = (*scorer)->score((*learner)->params());
-  ASSERT_TRUE(evaluation);
-  auto whole = (*learner)->step(Score{});
-  ASSERT_TRUE(whole);
+  auto evaluation = good((*scorer)->score((*learner)->params()));
+  auto whole = good((*learner)->step(Score{}));
   EXPECT_EQ(evaluation->samples, 1234u);
   EXPECT_EQ(evaluation->accuracy, whole->accuracy);
   EXPECT_NEAR(evaluation->loss, whole->loss, 1e-6);
@@ -33,15 +30,11 @@ TEST(Scorer, ScoresEverySampleOnce) {
 TEST(Scorer, AnswersTheSameWithAnyNumberOfThreads) {
   const auto data = testing::patterns({1, 28, 28}, 10, longhaul::testing::kGate ? 600 : 1700);
   LearnerParts parts = testing::parts_for(data, "lenet");
-  auto model = initial_model(parts.model, data->shape, 3);
-  ASSERT_TRUE(model);
-  auto scorer = make_scorer(parts.model, data);
-  ASSERT_TRUE(scorer);
-  auto one = (*scorer)->score(*model, 1);
-  ASSERT_TRUE(one);
+  auto model = good(initial_model(parts.model, data->shape, 3));
+  auto scorer = good(make_scorer(parts.model, data));
+  auto one = good((*scorer)->score(*model, 1));
   for (unsigned threads : {2u, 5u}) {
-    auto more = (*scorer)->score(*model, threads);
-    ASSERT_TRUE(more);
+    auto more = good((*scorer)->score(*model, threads));
     EXPECT_EQ(more->loss, one->loss);
     EXPECT_EQ(more->accuracy, one->accuracy);
   }
@@ -64,10 +57,8 @@ TEST(Scorer, TwoModelsAtTheSameTimeDoNotMix) {
 TEST(Scorer, RegressionHasALossAndNoAccuracy) {
   const auto data = testing::plane(5, 100);
   const std::vector<float> zero(6, 0.f);
-  auto scorer = make_scorer({.kind = "linear"}, data);
-  ASSERT_TRUE(scorer);
-  auto evaluation = (*scorer)->score(zero);
-  ASSERT_TRUE(evaluation);
+  auto scorer = good(make_scorer({.kind = "linear"}, data));
+  auto evaluation = good((*scorer)->score(zero));
   double half_square = 0;
   for (float target : data->targets) half_square += 0.5 * double(target) * target / 100;
   EXPECT_NEAR(evaluation->loss, half_square, 1e-6);
@@ -78,11 +69,8 @@ TEST(Scorer, SaysWhatItCannotScore) {
   const auto data = testing::patterns({20}, 4, 100);
   EXPECT_FALSE(make_scorer({.kind = "phantom"}, data));
   EXPECT_FALSE(make_scorer({.kind = "lenet"}, data));
-  auto scorer = make_scorer({.kind = "logistic"}, data);
-  ASSERT_TRUE(scorer);
-  auto wrong = (*scorer)->score(std::vector<float>(5));
-  ASSERT_FALSE(wrong);
-  EXPECT_NE(wrong.error().what.find("5 numbers"), std::string::npos) << wrong.error().what;
+  auto scorer = good(make_scorer({.kind = "logistic"}, data));
+  EXPECT_TRUE(says((*scorer)->score(std::vector<float>(5)), "5 numbers"));
 }
 
 }  // namespace

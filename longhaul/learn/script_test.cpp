@@ -1,11 +1,21 @@
 // [model] kind = "script": a user's own TorchScript file behind the learner.
-#include <gtest/gtest.h>
-#include <torch/csrc/jit/api/module.h>
+#include "longhaul/learn/script.h"
 
+#include <sanitizer/lsan_interface.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
+#include <sstream>
 #include <thread>
 
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include "longhaul/base/testing/result.h"
 #include "longhaul/core/kept_values.h"
 #include "longhaul/learn/net.h"
 #include "longhaul/learn/scorer.h"
@@ -45,8 +55,7 @@ TEST_F(Script, ItsLayoutIsThatOfTheModule) {
   EXPECT_EQ(layout.parameters().length, 20u * 16 + 2 * 16 + 17 * 4);
   EXPECT_EQ(layout.buffers().length, 2u * 16);  // running statistics
   EXPECT_EQ(layout.layers().front().name, "first.weight");
-  auto whole = Net::from_file(path_);
-  ASSERT_TRUE(whole);
+  auto whole = good(Net::from_file(path_));
   EXPECT_EQ(whole->layout()->size() - layout.size(), 17u * 16);  // the fixed layer
   for (const LayerRange& layer : layout.layers())
     EXPECT_EQ(layer.name.find("num_batches"), std::string::npos);
@@ -54,12 +63,10 @@ TEST_F(Script, ItsLayoutIsThatOfTheModule) {
 
 TEST_F(Script, LearnsAndKeepsWhatIsNotTrained) {
   const auto learner = make();
-  auto file = Net::from_file(path_);
-  ASSERT_TRUE(file);
+  auto file = good(Net::from_file(path_));
   const Layout& layout = *file->layout();
   const auto whole = [&] { return whole_model(learner.get(), learner->params()); };
-  auto scorer = make_scorer(script_parts(path_).model, script_parts(path_).data);
-  ASSERT_TRUE(scorer);
+  auto scorer = good(make_scorer(script_parts(path_).model, script_parts(path_).data));
   const std::vector<float> start = whole();
   const double before = (*scorer)->score(start)->accuracy;
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(learner->step(LocalStep{}));
@@ -97,11 +104,10 @@ TEST_F(Script, ResumesBitForBit) {
 }
 
 void expect_refused(LearnerParts parts, const std::string& part) {
-  auto learner = make_learner(parts);
-  ASSERT_FALSE(learner);
-  EXPECT_NE(learner.error().what.find(part), std::string::npos) << learner.error().what;
-  EXPECT_NE(learner.error().what.find(parts.model.path), std::string::npos);
-  EXPECT_EQ(learner.error().what.find('\n'), std::string::npos) << learner.error().what;
+  const Error learner = failure(make_learner(parts));
+  EXPECT_TRUE(says(learner.what, part));
+  EXPECT_TRUE(says(learner.what, parts.model.path));
+  EXPECT_EQ(learner.what.find('\n'), std::string::npos) << learner.what;
 }
 
 TEST_F(Script, WhatDoesNotFitIsSaidBeforeTheRun) {
@@ -225,8 +231,7 @@ TEST_F(Script, RefusedAnswersNameTheirPartsAndTheKey) {
 TEST_F(Script, TiedWeightsStayOneAndGetBothGradients) {
   at::Tensor weight = at::randn({20, 20}) * 0.1;
   weight.set_requires_grad(true);
-  auto net = Net::from_file(saved_module(folder_, weight, weight));
-  ASSERT_TRUE(net) << net.error().what;
+  auto net = good(Net::from_file(saved_module(folder_, weight, weight)));
   EXPECT_EQ(net->layout()->size(), 400u);
   at::Tensor params = at::zeros({400}), grads = at::zeros({400});
   net->copy_to({params.data_ptr<float>(), 400});
@@ -253,8 +258,7 @@ TEST_F(Script, WhatNoStepChangesIsInNoExchange) {
       "  y = torch.mm(torch.relu(torch.mm(x, self.frozen)), self.head)\n"
       "  return torch.where(y > 1e9, self.mask, y)\n");
   module.save(folder_.path("made.pt"));
-  auto net = Net::from_file(folder_.path("made.pt"));
-  ASSERT_TRUE(net) << net.error().what;
+  auto net = good(Net::from_file(folder_.path("made.pt")));
   std::map<std::string, LayerRange::Role> roles;
   for (const LayerRange& layer : net->layout()->layers()) roles[layer.name] = layer.role;
   using Role = LayerRange::Role;
@@ -265,8 +269,7 @@ TEST_F(Script, WhatNoStepChangesIsInNoExchange) {
                                                 {"mask", Role::constant}}));
   LearnerParts parts = script_parts(folder_.path("made.pt"));
   parts.optimizer.weight_decay = 0.1;
-  auto learner = make_learner(parts);
-  ASSERT_TRUE(learner) << learner.error().what;
+  auto learner = good(make_learner(parts));
   EXPECT_EQ((*learner)->layout()->size(), 8u * 4 + 1);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE((*learner)->step(LocalStep{}));
   EXPECT_EQ((*learner)->params()[8 * 4], 5);  // the count of its steps
@@ -289,8 +292,7 @@ TEST_F(Script, ALastBatchOfOneSampleJoinsTheOneBeforeWhereTheModelNeedsTwo) {
     LearnerParts parts =
         parts_of(folder_, {"(self, x: Tensor) -> Tensor", needs_two ? picky : "y"});
     parts.shard.resize(parts.batch * 2 + 1);
-    auto learner = make_learner(parts);
-    ASSERT_TRUE(learner) << learner.error().what;
+    auto learner = good(make_learner(parts));
     std::vector<std::uint64_t> samples;
     for (int i = 0; i < 3; ++i) samples.push_back((*learner)->step(LocalStep{})->samples);
     EXPECT_EQ(samples, needs_two ? (std::vector<std::uint64_t>{16, 17, 16})
@@ -300,14 +302,109 @@ TEST_F(Script, ALastBatchOfOneSampleJoinsTheOneBeforeWhereTheModelNeedsTwo) {
 
 TEST_F(Script, DoublesAndHalfSharedMemoryAreRefused) {
   const at::Tensor wide = at::randn({20, 8}).set_requires_grad(true);
-  auto doubles = Net::from_file(
-      saved_module(folder_, wide, at::randn({4, 8}).to(at::kDouble).set_requires_grad(true)));
-  ASSERT_FALSE(doubles);
-  EXPECT_NE(doubles.error().what.find("Double"), std::string::npos) << doubles.error().what;
+  const Error doubles = failure(Net::from_file(
+      saved_module(folder_, wide, at::randn({4, 8}).to(at::kDouble).set_requires_grad(true))));
+  EXPECT_TRUE(says(doubles.what, "Double"));
   const at::Tensor part = wide.detach().narrow(0, 0, 4).set_requires_grad(true);
-  auto shared = Net::from_file(saved_module(folder_, wide, part));
-  ASSERT_FALSE(shared);
-  EXPECT_NE(shared.error().what.find("shares a part"), std::string::npos) << shared.error().what;
+  const Error shared = failure(Net::from_file(saved_module(folder_, wide, part)));
+  EXPECT_TRUE(says(shared.what, "shares a part"));
+}
+
+// A model file is a program: what it may do, and that the rest never runs.
+
+namespace fs = std::filesystem;
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+using NoLeakCheck = __lsan::ScopedDisabler;
+#define LONGHAUL_LEAKS_ARE_CHECKED
+#endif
+#endif
+#ifndef LONGHAUL_LEAKS_ARE_CHECKED
+struct NoLeakCheck {
+  NoLeakCheck() {}  // a variable of it is used
+};
+#endif
+
+class ScriptOperators : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {  // importing torch takes Python its time
+    shared_ = std::make_unique<testing::TemporaryFolder>();
+    ASSERT_EQ(testing::run_python("make_script_kinds.py", "'" + shared_->path("") + "'"), 0);
+  }
+  static void TearDownTestSuite() { shared_.reset(); }
+  static Result<torch::jit::Module> read(const std::string& path) {
+    const NoLeakCheck libtorch_keeps_interfaces_in_a_cycle;
+    std::ifstream in(path, std::ios::binary);
+    return read_script(in, path, at::kCPU);
+  }
+  static std::vector<std::string> files(const std::string& folder) {
+    std::vector<std::string> paths;
+    for (const auto& file : fs::directory_iterator(shared_->path(folder)))
+      paths.push_back(file.path());
+    std::ranges::sort(paths);
+    return paths;
+  }
+  static inline std::unique_ptr<testing::TemporaryFolder> shared_;
+};
+
+TEST_F(ScriptOperators, UsualModelsScriptedAndTracedAreTaken) {
+  const auto all = files("good");
+  EXPECT_EQ(all.size(), 14u);
+  for (const std::string& path : all) {
+    const auto module = good(read(path));
+    const auto plain = torch::jit::load(path);
+    EXPECT_EQ(module->named_parameters().size(), plain.named_parameters().size()) << path;
+    EXPECT_EQ(module->named_buffers().size(), plain.named_buffers().size()) << path;
+  }
+}
+
+// Where the forbidden call stands, and what the refusal says of it.
+TEST_F(ScriptOperators, WhatIsNoComputationIsRefusedWhereverItStands) {
+  const std::map<std::string, std::pair<std::string, std::string>> said = {
+      {"calls", {"read_file", "aten::from_file"}},
+      {"class", {"Helper.take", "aten::from_file"}},
+      {"exported", {"read_file", "aten::from_file"}},
+      {"forks", {"read_file", "aten::from_file"}},
+      {"hooked", {"read_file", "aten::from_file"}},
+      {"interface", {"read_file", "aten::from_file"}},
+      {"nested", {"read_file", "aten::from_file"}},
+      {"prints", {"Prints.forward", "prim::Print"}},
+      {"property", {"Property", "aten::from_file"}},
+      {"quantised", {"LinearPackedParamsBase", "a class of C++"}},
+      {"saves", {"Saves.forward", "aten::save"}},
+      {"seeds", {"Seeds.forward", "aten::manual_seed"}},
+      {"setstate", {"SetState.__setstate__", "aten::from_file"}},
+      {"submodule", {"read_file", "aten::from_file"}}};
+  const auto all = files("bad");
+  EXPECT_EQ(all.size(), said.size());
+  for (const std::string& path : all) {
+    std::string why;
+    try {
+      const auto module = read(path);
+      ASSERT_FALSE(module) << path;
+      why = module.error().what;
+      EXPECT_TRUE(says(why, path));
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    const auto& [where, what] = said.at(fs::path(path).stem());
+    EXPECT_TRUE(says(why, where)) << path << ": " << why;
+    EXPECT_TRUE(says(why, what)) << path << ": " << why;
+  }
+  EXPECT_FALSE(fs::exists("written"));  // __setstate__ would have run before any forward()
+}
+
+TEST_F(ScriptOperators, OtherFormatsThatTorchReadsAreRefused) {
+  for (const char* bytes :
+       {"", "P", "RIFF1234", "\x1c\x00\x00\x00PTMF", "PK\x03\x04 and no more"}) {
+    std::istringstream in(bytes);
+    try {
+      EXPECT_FALSE(read_script(in, "x.pt", at::kCPU)) << bytes;
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()), "");
+    }
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/learn/loss.h"
 #include "longhaul/learn/testing/learners.h"
 
@@ -33,8 +34,7 @@ double gradient_norm(const LearnerParts& parts, std::int64_t outputs, const Loca
 }
 
 void expect_solves(const LearnerParts& parts, std::int64_t outputs, std::size_t size) {
-  auto learner = make_learner(parts);
-  ASSERT_TRUE(learner) << learner.error().what;
+  auto learner = good(make_learner(parts));
   LocalSolve work;
   work.linear.resize(size);
   std::vector<double> near(size), far(size);
@@ -45,8 +45,7 @@ void expect_solves(const LearnerParts& parts, std::int64_t outputs, std::size_t 
   }
   work.anchors = {{0.3, near}, {0.05, far}};
   work.tolerance = 1e-12;
-  auto result = (*learner)->step(work);
-  ASSERT_TRUE(result) << result.error().what;
+  auto result = good((*learner)->step(work));
   EXPECT_EQ(result->samples, parts.shard.size());
   ASSERT_EQ(result->solution.size(), size);
   EXPECT_LT(gradient_norm(parts, outputs, work, result->solution), 1e-10);
@@ -66,8 +65,7 @@ TEST(LocalSolve, OfTheSumIsThatOfTheMeanScaled) {
     LearnerParts parts = testing::parts_for(testing::plane(6, 50), "linear");
     parts.model.bias = bias;
     const std::size_t size = bias ? 7 : 6;
-    auto learner = make_learner(parts);
-    ASSERT_TRUE(learner) << learner.error().what;
+    auto learner = good(make_learner(parts));
     ASSERT_EQ((*learner)->layout()->size(), size);
     LocalSolve work{std::vector<double>(size, 0.1), {{0.2, std::vector<double>(size, 1.0)}}, 1e-12};
     const auto mean = (*learner)->step(work);
@@ -85,12 +83,10 @@ TEST(LocalSolve, OfTheSumIsThatOfTheMeanScaled) {
 TEST(FullGradient, IsTheSlopeOfTheLossOfTheWholeShard) {
   for (const char* kind : {"linear", "logistic"}) {
     const bool linear = std::string_view(kind) == "linear";
-    auto learner = make_learner(
-        testing::parts_for(linear ? testing::plane(3, 40) : testing::patterns({3}, 2, 40), kind));
-    ASSERT_TRUE(learner);
+    auto learner = good(make_learner(
+        testing::parts_for(linear ? testing::plane(3, 40) : testing::patterns({3}, 2, 40), kind)));
     const std::vector<double> at = {0.3, -0.2, 0.5, 0.1};
-    const auto here = (*learner)->step(FullGradient{at, true});
-    ASSERT_TRUE(here) << here.error().what;
+    const auto here = good((*learner)->step(FullGradient{at, true}));
     EXPECT_EQ(here->samples, 40u);
     for (std::size_t i = 0; i < at.size(); ++i) {
       std::vector<double> up = at, down = at;
@@ -106,8 +102,7 @@ TEST(FullGradient, IsTheSlopeOfTheLossOfTheWholeShard) {
 }
 
 TEST(LocalSolve, LeavesTheLearnerAsItWas) {
-  auto learner = make_learner(testing::parts_for(testing::plane(6, 50), "linear"));
-  ASSERT_TRUE(learner);
+  auto learner = good(make_learner(testing::parts_for(testing::plane(6, 50), "linear")));
   Archive before, after;
   (*learner)->state(before);
   ASSERT_TRUE((*learner)->step(LocalSolve{}));
@@ -117,26 +112,22 @@ TEST(LocalSolve, LeavesTheLearnerAsItWas) {
 
 TEST(LocalSolve, SaysWhatItCannotSolve) {
   LearnerParts mlp = testing::parts_for(testing::patterns({6}, 4, 20), "mlp");
-  auto learner = make_learner(mlp);
-  ASSERT_TRUE(learner);
+  auto learner = good(make_learner(mlp));
   auto refused = (*learner)->step(LocalSolve{});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().what.find("\"mlp\""), std::string::npos);
+  EXPECT_TRUE(says(refused, "\"mlp\""));
 
-  auto large = make_learner(testing::parts_for(testing::patterns({1000}, 5, 20), "logistic"));
-  ASSERT_TRUE(large);
+  auto large = good(make_learner(testing::parts_for(testing::patterns({1000}, 5, 20), "logistic")));
   refused = (*large)->step(LocalSolve{});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().what.find("too large"), std::string::npos);
+  EXPECT_TRUE(says(refused, "too large"));
 
   // Two samples of two classes can be told apart ever better: there is no minimum.
   auto apart = testing::parts_for(testing::patterns({6}, 2, 8), "logistic");
-  auto separable = make_learner(apart);
-  ASSERT_TRUE(separable);
+  auto separable = good(make_learner(apart));
   refused = (*separable)->step(LocalSolve{.linear = {}, .anchors = {}, .tolerance = 0});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().what.find("100 Newton iterations"), std::string::npos)
-      << refused.error().what;
+  EXPECT_TRUE(says(refused, "100 Newton iterations"));
 }
 
 }  // namespace

@@ -20,9 +20,7 @@ constexpr Service kBestEffort{.delivery = Service::Delivery::best_effort, .prior
 constexpr Time kWithin = 20s;
 
 Message message_of(std::uint16_t kind, std::size_t bytes = 100) {
-  Message message;
-  message.kind = kind;
-  message.body = Payload(share(Buffer(bytes, std::byte(kind))));
+  Message message{.kind = kind, .body = Payload(share(Buffer(bytes, std::byte(kind))))};
   return message;
 }
 

@@ -1,7 +1,6 @@
 // Outbox and Inbox together, over connections that break.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <deque>
 
 #include "longhaul/base/rng.h"

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <deque>
 
+#include "longhaul/base/testing/archived.h"
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::net {
 namespace {
 
@@ -225,9 +228,7 @@ TEST(Link, AfterADropNothingIsSentTakenOrKept) {
   two.a.link.send(numbered(1), kControl);
   two.run();
   EXPECT_TRUE(two.b.got.empty());
-  const Status again = two.a.link.check_hello(Two::hello(0, two.b));
-  ASSERT_FALSE(again);
-  EXPECT_NE(again.error().what.find("declared it lost"), std::string::npos) << again.error().what;
+  EXPECT_TRUE(says(two.a.link.check_hello(Two::hello(0, two.b)), "declared it lost"));
 }
 
 TEST(Link, AFloodIsReadATickAtATime) {
@@ -286,8 +287,7 @@ TEST(Link, ACheckpointThatCannotBeEndsTheConnection) {
     two.run();
     EXPECT_EQ(two.b.asked, 0u);
     ASSERT_EQ(two.b.ended.size(), two.b.link.streams());  // it is said on all of them
-    for (const std::string& why : two.b.ended)
-      EXPECT_NE(why.find("checkpoint"), std::string::npos) << why;
+    for (const std::string& why : two.b.ended) EXPECT_TRUE(says(why, "checkpoint"));
   }
 }
 
@@ -318,8 +318,7 @@ TEST(Link, APeerThatHasResumedFromAnotherCheckpointIsNotHeard) {
   two.run();
   EXPECT_EQ(two.b.asked, 0u);
   ASSERT_FALSE(two.b.ended.empty());
-  EXPECT_NE(two.b.ended[0].find("from checkpoint 10, this node from 9"), std::string::npos)
-      << two.b.ended[0];
+  EXPECT_TRUE(says(two.b.ended[0], "from checkpoint 10, this node from 9"));
 }
 
 // Else nobody would ever miss a peer that calls again and again, and says what cannot be.
@@ -372,14 +371,8 @@ TEST(Link, ACheckpointOfBothEndsHoldsWhatIsOnItsWay) {
   ASSERT_LT(heard.size(), 20u);
   ASSERT_GT(heard.size(), 0u);
   Two after(2);
-  for (auto [from, to] : {std::pair(&before.a, &after.a), std::pair(&before.b, &after.b)}) {
-    Archive out;
-    from->link.state(out);
-    const Buffer bytes = out.take();
-    Archive in(bytes);
-    to->link.state(in);
-    ASSERT_TRUE(in.finish());
-  }
+  for (auto [from, to] : {std::pair(&before.a, &after.a), std::pair(&before.b, &after.b)})
+    ASSERT_TRUE(longhaul::testing::copy_state(from->link, to->link));
   after.b.link.open(0s);  // says first what it has: some of it was never written to the end
   after.run();
   after.a.link.open(0s);

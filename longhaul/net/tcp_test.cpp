@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/net/testing/loopback.h"
 
 namespace longhaul::net {
@@ -46,7 +47,7 @@ TEST(Tcp, FramesOfAllSizesGoBothWaysWhole) {
   left->end(unavailable("done"));
   EXPECT_EQ(a.why, "done");
   ASSERT_TRUE(pair.wait([&] { return !b.why.empty(); }));
-  EXPECT_NE(b.why.find("127.0.0.1"), std::string::npos) << b.why;
+  EXPECT_TRUE(says(b.why, "127.0.0.1"));
 }
 
 TEST(Tcp, AStrangersBytesEndTheConnectionWithTheReason) {
@@ -57,7 +58,7 @@ TEST(Tcp, AStrangersBytesEndTheConnectionWithTheReason) {
   const std::string http = "GET / HTTP/1.1\r\nHost: longhaul.example\r\nAccept: */*\r\n\r\n";
   pair.dialled->write({std::as_bytes(std::span(http)), {}, {}}, [](Status) {});
   ASSERT_TRUE(pair.wait([&] { return right->ended(); }));
-  EXPECT_NE(b.why.find("frame"), std::string::npos) << b.why;
+  EXPECT_TRUE(says(b.why, "frame"));
   EXPECT_TRUE(b.in.empty());
 }
 
@@ -75,7 +76,7 @@ TEST(Tcp, AFrameCutByTheEndOfTheConnectionIsNotDelivered) {
   });
   ASSERT_TRUE(pair.wait([&] { return closed_by_peer && right->ended(); }));
   EXPECT_TRUE(b.in.empty());
-  EXPECT_NE(b.why.find("closed"), std::string::npos) << b.why;
+  EXPECT_TRUE(says(b.why, "closed"));
 }
 
 TEST(Tcp, LastWordsReachAPeerThatSpeaksAtTheSameTime) {
@@ -119,8 +120,7 @@ TEST(Tcp, MarksThePacketsOfOneConnection) {
     return value;
   };
   const std::string dialled_from = pair.accepted->peer();
-  const auto dialled = parse_address(dialled_from);
-  ASSERT_TRUE(dialled);
+  const auto dialled = good(parse_address(dialled_from));
   EXPECT_EQ(class_of(descriptor_at(pair.listener->port())), 40 << 2);
   EXPECT_EQ(class_of(descriptor_at(dialled->port)), 0);
 }
@@ -132,11 +132,10 @@ TEST(Tcp, TheLoopbackKeepsItsCongestionControl) {
 
 TEST(Tcp, APortInUseSaysSo) {
   LoopbackPair pair;
-  const auto again = listen(pair.loop, {"127.0.0.1", pair.listener->port()}, [](auto) {});
-  ASSERT_FALSE(again);
+  const Error again = failure(listen(pair.loop, {"127.0.0.1", pair.listener->port()}, [](auto) {}));
   const std::string want = "127.0.0.1:" + std::to_string(pair.listener->port());
-  EXPECT_NE(again.error().what.find(want), std::string::npos) << again.error().what;
-  EXPECT_NE(again.error().what.find("another process"), std::string::npos) << again.error().what;
+  EXPECT_TRUE(says(again.what, want));
+  EXPECT_TRUE(says(again.what, "another process"));
 }
 
 TEST(Tcp, AnAddressOfAnotherMachineIsSaidToNeedABind) {
@@ -191,8 +190,7 @@ TEST(Tcp, ANodeListensEverywhereUnlessItsAddressIsOfTheLoopback) {
 
 TEST(Tcp, ANodeOfTheLoopbackListensThereAlone) {
   Loop loop;
-  const auto listener = listen(loop, listening_address({"127.0.0.1", 0}), [](auto) {});
-  ASSERT_TRUE(listener) << listener.error().what;
+  const auto listener = good(listen(loop, listening_address({"127.0.0.1", 0}), [](auto) {}));
   EXPECT_EQ(reached(loop, **listener, {"127.0.0.1", "127.0.1.1", "::1"}),
             std::vector<std::string>{"127.0.0.1"});
   ASSERT_EQ((*listener)->addresses().size(), 1u);
@@ -201,11 +199,9 @@ TEST(Tcp, ANodeOfTheLoopbackListensThereAlone) {
 
 // A name of two addresses, as /etc/hosts has of most machines.
 TEST(Tcp, ANameIsListenedAtInAllItsAddresses) {
-  const auto hosts = resolve("localhost");
-  ASSERT_TRUE(hosts) << hosts.error().what;
+  const auto hosts = good(resolve("localhost"));
   Loop loop;
-  const auto listener = listen(loop, {"localhost", 0}, [](auto) {});
-  ASSERT_TRUE(listener) << listener.error().what;
+  const auto listener = good(listen(loop, {"localhost", 0}, [](auto) {}));
   std::vector<std::string> all;
   for (const std::string& host : *hosts)
     if (host != "::1" || has_ipv6()) all.push_back(host);
@@ -213,9 +209,9 @@ TEST(Tcp, ANameIsListenedAtInAllItsAddresses) {
   EXPECT_EQ(reached(loop, **listener, all), all);
   EXPECT_EQ((*listener)->addresses().size(), all.size());
   // Now the port is taken.
-  const auto one = listen(loop, {all.back(), (*listener)->port()}, [](auto) {});
-  ASSERT_FALSE(one);
-  EXPECT_EQ(one.error().kind, Error::Kind::io) << "another process has it: no use in waiting";
+  EXPECT_EQ(failure(listen(loop, {all.back(), (*listener)->port()}, [](auto) {})).kind,
+            Error::Kind::io)
+      << "another process has it: no use in waiting";
 }
 
 // As systemd hands one over: it takes both families, and shows IPv4's addresses as such.
@@ -240,7 +236,7 @@ TEST(Tcp, AnInheritedSocketOfBothFamiliesIsBoth) {
   EXPECT_TRUE(accepted->set_congestion("no-such-control")) << "it is of the loopback";
 }
 
-std::string failure(const Address& address, Time within) {
+std::string why_not(const Address& address, Time within) {
   Loop loop;
   std::string why;
   connect(loop, address, within, [&](auto result) { why = result ? "ok" : result.error().what; });
@@ -249,8 +245,8 @@ std::string failure(const Address& address, Time within) {
 }
 
 TEST(Tcp, WhoCannotBeReachedIsNamedWithTheReason) {
-  const std::string name = failure({"no-such-host.invalid", 7000}, 15s);
-  EXPECT_NE(name.find("no-such-host.invalid:7000"), std::string::npos) << name;
+  const std::string name = why_not({"no-such-host.invalid", 7000}, 15s);
+  EXPECT_TRUE(says(name, "no-such-host.invalid:7000"));
 
   // A port that is nobody else's, and that nobody listens at.
   const int silent = socket(AF_INET, SOCK_STREAM, 0);
@@ -260,7 +256,7 @@ TEST(Tcp, WhoCannotBeReachedIsNamedWithTheReason) {
   socklen_t size = sizeof at;
   ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
   getsockname(silent, reinterpret_cast<sockaddr*>(&at), &size);
-  EXPECT_NE(failure({"127.0.0.1", ntohs(at.sin_port)}, 5s).find("refused"), std::string::npos);
+  EXPECT_TRUE(says(why_not({"127.0.0.1", ntohs(at.sin_port)}, 5s), "refused"));
 
   // A door whose queue is full does not answer.
   ASSERT_EQ(::listen(silent, 0), 0);
@@ -270,7 +266,7 @@ TEST(Tcp, WhoCannotBeReachedIsNamedWithTheReason) {
     (void)::connect(queue.back(), reinterpret_cast<sockaddr*>(&at), sizeof at);
   }
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_NE(failure({"127.0.0.1", ntohs(at.sin_port)}, 300ms).find("no answer"), std::string::npos);
+  EXPECT_TRUE(says(why_not({"127.0.0.1", ntohs(at.sin_port)}, 300ms), "no answer"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
   for (const int one : queue) close(one);
   close(silent);
@@ -292,11 +288,8 @@ TEST(Loop, TimersComeInOrderAndPostWorksFromOtherThreads) {
 }
 
 TEST(Address, IsHostAndPort) {
-  for (const char* good : {"10.0.0.1:7000", "[::1]:7000", "a.example:1"}) {
-    const auto address = parse_address(good);
-    ASSERT_TRUE(address) << address.error().what;
-    EXPECT_EQ(to_string(*address), good);
-  }
+  for (const char* text : {"10.0.0.1:7000", "[::1]:7000", "a.example:1"})
+    EXPECT_EQ(to_string(*good(parse_address(text))), text);
   for (const char* bad : {"", ":", "a", "a:", ":1", "a:65536", "a:1x", "::1:7", "a:-1"})
     EXPECT_FALSE(parse_address(bad)) << bad;
 }

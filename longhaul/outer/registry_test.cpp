@@ -10,6 +10,7 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/archived.h"
+#include "longhaul/base/testing/result.h"
 
 namespace longhaul::outer {
 namespace {
@@ -50,18 +51,18 @@ TEST(OuterRegistry, NamesAreUniqueAndEveryEntryMakesWhatKeepsALength) {
 // Every key: misspelt, mistyped, below its least, above its most.
 TEST(OuterRegistry, EveryEntryRefusesBadKeys) {
   for (const OuterEntry& entry : registry()) {
-    const auto misspelt = entry.make(table(entry.name, {setting("ratte", {0.5})}), Place{});
-    ASSERT_FALSE(misspelt) << entry.name;
-    EXPECT_THAT(misspelt.error().what, HasSubstr("job.toml:3: [outer] ratte: unknown key"));
+    EXPECT_THAT(failure(entry.make(table(entry.name, {setting("ratte", {0.5})}), Place{})).what,
+                HasSubstr("job.toml:3: [outer] ratte: unknown key"))
+        << entry.name;
     for (const FieldDoc& doc : entry.describe()) {
       const std::string key(doc.field.name);
       EXPECT_FALSE(doc.field.doc.empty()) << key;
       const double low = doc.field.positive ? 0.0 : doc.field.min - 1e-13;
       for (const Value& bad :
            {Value{"fast"}, Value{low}, Value{doc.field.max * 1.01}, Value{NAN}}) {
-        const auto made = entry.make(table(entry.name, {setting(key, bad)}), Place{});
-        ASSERT_FALSE(made) << entry.name << " " << key << " " << to_text(bad);
-        EXPECT_THAT(made.error().what, HasSubstr("job.toml:3: [outer] " + key + ": expected"));
+        EXPECT_THAT(failure(entry.make(table(entry.name, {setting(key, bad)}), Place{})).what,
+                    HasSubstr("job.toml:3: [outer] " + key + ": expected"))
+            << entry.name << " " << key << " " << to_text(bad);
       }
       const auto good = entry.make(table(entry.name, {setting(key, doc.data)}), Place{});
       EXPECT_TRUE(good) << entry.name << " " << key;
@@ -70,9 +71,7 @@ TEST(OuterRegistry, EveryEntryRefusesBadKeys) {
 }
 
 TEST(OuterRegistry, UnknownKindNamesTheNearest) {
-  const auto entry = entry_of(table("nestrov"));
-  ASSERT_FALSE(entry);
-  EXPECT_THAT(entry.error().what,
+  EXPECT_THAT(failure(entry_of(table("nestrov"))).what,
               AllOf(HasSubstr("job.toml:2: [outer] kind"), HasSubstr("did you mean 'nesterov'")));
 }
 

@@ -1,7 +1,5 @@
 #include "longhaul/overlay/fixed_trees.h"
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 namespace longhaul::overlay {

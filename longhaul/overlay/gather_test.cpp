@@ -17,9 +17,7 @@ TEST(Gather, PlansOneVectorForEachPair) {
   for (const bool lossy : {false, true}) {
     ExchangeConfig c{.kind = "gather", .workers = 4, .length = 1000};
     c.lossy = lossy;
-    Exchange exchange(c);
-    exchange.run();
-    ASSERT_EQ(exchange.disagreement(), "");
+    Exchange exchange = Exchange::agreed(c);
     const auto plan = exchange.at(0).overlay().planned(c.length);
     ASSERT_TRUE(plan);
     EXPECT_EQ(plan->loads.size(), 12u);

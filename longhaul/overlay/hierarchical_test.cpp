@@ -1,4 +1,4 @@
-// Which trees it has. Whole exchanges along them: agreed_test.cpp; what they send: bytes_test.cpp.
+// Which trees it has. Whole exchanges along them and what they send: agreed_test.cpp.
 #include "longhaul/overlay/hierarchical.h"
 
 #include <gtest/gtest.h>

@@ -4,18 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/core/testing/plain_transfer.h"
 #include "longhaul/overlay/testing/forms.h"
-#include "longhaul/overlay/testing/scrambler.h"
 #include "longhaul/overlay/tsengine_messages.h"
 
 namespace longhaul::overlay {
 namespace {
 
 using longhaul::testing::kStride;
+using longhaul::testing::PlainTransfer;
 using testing::Exchange;
 using testing::ExchangeConfig;
-using testing::Scrambler;
 
 const Path kOverlay = Path().child(0), kTransfer = Path().child(0).child(0);
 
@@ -43,13 +44,9 @@ class Liar : public ::testing::Test {
   bool say(const Message& m) { return bool(exchange_.net().inject(1, 0, m)); }
   bool share(Announcement s) { return say(message(kOverlay, s)); }
   bool piece(TransferKey key, Range range, double weight, Buffer body) {
-    return say(message(kTransfer, Scrambler::Piece{key, range, weight}, std::move(body)));
+    return say(message(kTransfer, PlainTransfer::Piece{key, range, weight}, std::move(body)));
   }
-  std::size_t size() {
-    Archive out;
-    exchange_.at(0).archive(out);
-    return out.take().size();
-  }
+  std::size_t size() { return longhaul::testing::saved(exchange_.at(0)).size(); }
 
   Exchange exchange_;
 };
@@ -136,7 +133,7 @@ TEST(Liars, AMeanThatLacksThisNodesPartIsRefused) {
         const CodecKey vector{{0, 0, 0}, 1};
         const auto piece = [&](Phase phase, Coding coding, std::uint64_t index) {
           const TransferKey key{0, vector, std::uint8_t(phase), coding};
-          const Scrambler::Piece fields{key, {4 * index, 4}, 1};
+          const PlainTransfer::Piece fields{key, {4 * index, 4}, 1};
           return bool(exchange.net().inject(1, 0, message(kTransfer, fields, Buffer(8))));
         };
         ASSERT_TRUE(exchange.net().inject(
@@ -233,7 +230,7 @@ TEST(Liars, RandomMessagesNeverCrashAndMemoryStaysBounded) {
             const TransferKey key{epoch, vector, std::uint8_t(small(4)), Coding(small(3))};
             Buffer body(small(8) > 0 ? (key.coding == Coding::exact ? 16u : 8u) : small(20));
             for (std::byte& byte : body) byte = std::byte(random.bits32() & 0x3F);
-            m = message(kTransfer, Scrambler::Piece{key, {4 * small(26), 4}, weight}, body);
+            m = message(kTransfer, PlainTransfer::Piece{key, {4 * small(26), 4}, weight}, body);
           }
         }
         refused += !exchange.net().inject(from, to, std::move(m));

@@ -169,9 +169,7 @@ TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
         ASSERT_TRUE(one->give(3, one->mean(3), piece, 1, 1));
         const std::size_t more = weight > 0 && piece < 4 ? 1 : 0;
         ASSERT_EQ(one->messages(Phase::part), more) << piece;
-        if (more > 0) {
-          EXPECT_EQ(one->context.posts[0].ranges[0], node.table->grid.range(piece + 2));
-        }
+        if (more > 0) EXPECT_EQ(one->context.posts[0].ranges[0], node.table->grid.range(piece + 2));
       }
     }
   }

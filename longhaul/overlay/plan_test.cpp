@@ -104,9 +104,8 @@ TEST(Plan, WhatALossDoesNotTouchStaysWithItsOwner) {
     std::erase(members, lost);
     const Plan left(grid, team_with(members[0], workers, members));
     for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
-      if (all.owner(piece) != lost) {
+      if (all.owner(piece) != lost)
         ASSERT_EQ(left.owner(piece), all.owner(piece)) << piece << " without " << lost;
-      }
     }
     for (const Rank member : members) {  // ten pieces among three
       EXPECT_GE(left.pieces_of(member).size(), 13u) << member << " without " << lost;

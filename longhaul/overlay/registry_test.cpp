@@ -2,15 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
+#include "longhaul/core/testing/plain_transfer.h"
 #include "longhaul/overlay/testing/exact.h"
-#include "longhaul/overlay/testing/scrambler.h"
 
 namespace longhaul::overlay {
 namespace {
 
 OverlayParts parts() {
   OverlayParts parts;
-  parts.transfer = std::make_unique<testing::Scrambler>();
+  parts.transfer = std::make_unique<longhaul::testing::PlainTransfer>(/*scrambles=*/true);
   parts.make_codec = [](bool) { return std::make_unique<testing::Exact>(); };
   return parts;
 }
@@ -60,19 +61,19 @@ TEST_F(OverlayRegistry, RefusesWhatCannotBeWithFileLineAndRemedy) {
   for (const OverlayEntry& one : registry()) {
     if (one.describe().empty()) continue;
     const std::string phases = make(one.name, {text("phases", "streamd")});
-    EXPECT_NE(phases.find("job.toml:3"), std::string::npos) << phases;
-    EXPECT_NE(phases.find("streamed"), std::string::npos) << phases;
-    EXPECT_NE(make(one.name, {text("phase", "streamed")}).find("phases"), std::string::npos);
+    EXPECT_TRUE(says(phases, "job.toml:3"));
+    EXPECT_TRUE(says(phases, "streamed"));
+    EXPECT_TRUE(says(make(one.name, {text("phase", "streamed")}), "phases"));
   }
   const std::string window =
       make("hub", {text("phases", "sequential"), {"window", {std::int64_t{4}}, "job.toml", 4}});
-  EXPECT_NE(window.find("job.toml:4"), std::string::npos) << window;
+  EXPECT_TRUE(says(window, "job.toml:4"));
   const std::string order = make("ring", {text("order", "bandwith")});
-  EXPECT_NE(order.find("bandwidth"), std::string::npos) << order;
-  EXPECT_NE(make("binary", {text("order", "bandwidth")}).find("seeded"), std::string::npos);
-  EXPECT_NE(make("hierarchical", {text("between", "star")}).find("binary"), std::string::npos);
+  EXPECT_TRUE(says(order, "bandwidth"));
+  EXPECT_TRUE(says(make("binary", {text("order", "bandwidth")}), "seeded"));
+  EXPECT_TRUE(says(make("hierarchical", {text("between", "star")}), "binary"));
   const std::string groups = make("rack", {{"groups", {std::int64_t{-1}}, "job.toml", 3}});
-  EXPECT_NE(groups.find("job.toml:3"), std::string::npos) << groups;
+  EXPECT_TRUE(says(groups, "job.toml:3"));
   EXPECT_NE(make("direct", {{"window", {std::int64_t{4}}, "job.toml", 3}}), "");
 }
 
@@ -82,8 +83,8 @@ TEST_F(OverlayRegistry, APreferenceIsAProbability) {
   };
   EXPECT_EQ(with(0), "");
   EXPECT_EQ(with(1), "");
-  EXPECT_NE(with(-0.1).find("job.toml:3"), std::string::npos);
-  EXPECT_NE(with(1.1).find("job.toml:3"), std::string::npos);
+  EXPECT_TRUE(says(with(-0.1), "job.toml:3"));
+  EXPECT_TRUE(says(with(1.1), "job.toml:3"));
 }
 
 }  // namespace

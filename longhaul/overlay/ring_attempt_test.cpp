@@ -62,9 +62,7 @@ TEST(RingAttempt, ThePiecesOfTheMemberBeforeStartHere) {
   RingNode node(1);
   node.contribute(4);
   ASSERT_EQ(node.context.posts.size(), 1u);
-  EXPECT_EQ(node.newest().key, node.own(1));
-  EXPECT_EQ(node.newest().to, 2u);
-  EXPECT_EQ(node.newest().weight, 4);
+  EXPECT_EQ(node.last(), (testing::Post{node.own(1), 2u, 4}));
   EXPECT_EQ(node.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}}));
   EXPECT_EQ(node.sent(node.own(1), 0), (Floats{1, 1}));
   EXPECT_EQ(node.context.own_asked.size(), 1u) << "written when the link has room";
@@ -82,9 +80,7 @@ TEST(RingAttempt, MixesItsOwnPartIntoTheMeanSoFar) {
     ASSERT_TRUE(one->share(0, 1));
     one->give(one->key(Phase::part, up, 0), 4, 1, 7);
     const TransferKey out = one->key(Phase::part, down, 1);
-    EXPECT_EQ(one->newest().key, out);
-    EXPECT_EQ(one->newest().to, 2u);
-    EXPECT_EQ(one->newest().weight, 4);
+    EXPECT_EQ(one->last(), (testing::Post{out, 2u, 4}));
     EXPECT_EQ(one->sent(out, 4), is_exact ? (Floats{2.5f, 2.5f}) : (Floats{2, 2}));
     EXPECT_TRUE(one->attempt.drained()) << "what went out is not kept";
   }
@@ -118,9 +114,7 @@ TEST(RingAttempt, R2_1_TheOwnerUsesWhatTheOthersWillRead) {
   ASSERT_TRUE(node.share(2, 1));
   node.give(node.mixed(2), 0, 1, 3);
   EXPECT_EQ(node.context.means.at(0), (Floats{1, 1}));
-  EXPECT_EQ(node.newest().key, node.mean(0));
-  EXPECT_EQ(node.newest().to, 1u);
-  EXPECT_EQ(node.newest().weight, 2);
+  EXPECT_EQ(node.last(), (testing::Post{node.mean(0), 1u, 2}));
   EXPECT_EQ(node.sent(node.mean(0), 0), (Floats{1, 1}));
 }
 
@@ -131,9 +125,7 @@ TEST(RingAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   ASSERT_TRUE(node.share(0, 1));
   node.give(node.mean(0), 0, 3, 2.5f);
   EXPECT_EQ(node.context.means.at(0), (Floats{2.5f, 2.5f}));
-  EXPECT_EQ(node.newest().key, node.mean(0)) << "in its owner's name";
-  EXPECT_EQ(node.newest().to, 2u);
-  EXPECT_EQ(node.newest().weight, 3);
+  EXPECT_EQ(node.last(), (testing::Post{node.mean(0), 2u, 3})) << "in its owner's name";
   EXPECT_EQ(node.sent(node.mean(0), 0), (Floats{2.5f, 2.5f}));
   node.context.posts.clear();
   node.give(node.mean(2), 4, 3, 2.5f);
@@ -216,8 +208,7 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   EXPECT_EQ(root.context.rosters()[0].first, 2u);
   EXPECT_EQ(root.context.rosters()[0].second.counted, (std::vector<std::uint8_t>{1 << 1 | 1 << 2}));
   EXPECT_EQ(root.context.rosters()[0].second.weight, 2.5);
-  ASSERT_EQ(root.context.contributors_known.size(), 1u);
-  EXPECT_EQ(root.context.contributors_known[0], (std::pair{Ranks{1, 2}, 2.5}));
+  EXPECT_EQ(root.context.contributors_known, (testing::Known{{Ranks{1, 2}, 2.5}}));
 
   RingNode other(2, true, {1, 2});
   ASSERT_TRUE(other.share(1, 0.5));
@@ -231,8 +222,7 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   last.contribute(1, 4, context);
   for (const Rank from : {0u, 1u})
     ASSERT_TRUE(last.take_announcement(from, {0, {{0, 0, 0}, from}, 1, false, 0}, context));
-  ASSERT_EQ(context.contributors_known.size(), 1u);
-  EXPECT_EQ(context.contributors_known[0], (std::pair{Ranks{2}, 4.0}));
+  EXPECT_EQ(context.contributors_known, (testing::Known{{Ranks{2}, 4.0}}));
 }
 
 // Who brings nothing passes on what comes, number for number, and where it stands first zeros that
@@ -264,8 +254,7 @@ TEST(RingAttempt, WithoutContributionsThereIsNoMean) {
   node.give(node.mixed(2), 0, 0, 0);
   EXPECT_TRUE(node.context.means.empty());
   EXPECT_TRUE(node.posted(node.mean(0)).empty());
-  ASSERT_EQ(node.context.contributors_known.size(), 1u);
-  EXPECT_EQ(node.context.contributors_known[0], (std::pair{Ranks{}, 0.0}));
+  EXPECT_EQ(node.context.contributors_known, (testing::Known{{Ranks{}, 0.0}}));
   RingNode alone(1, true, {1});
   alone.contribute(0);
   EXPECT_TRUE(alone.context.means.empty());
@@ -282,8 +271,7 @@ TEST(RingAttempt, WhoIsAloneHasItsOwnBack) {
   EXPECT_TRUE(node.context.posts.empty());
   EXPECT_TRUE(node.context.shares.empty());
   EXPECT_TRUE(node.attempt.drained());
-  ASSERT_EQ(node.context.contributors_known.size(), 1u);
-  EXPECT_EQ(node.context.contributors_known[0], (std::pair{Ranks{2}, 3.0}));
+  EXPECT_EQ(node.context.contributors_known, (testing::Known{{Ranks{2}, 3.0}}));
 }
 
 // --- when it sends ------------------------------------------------------------------------------

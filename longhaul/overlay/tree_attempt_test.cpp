@@ -74,8 +74,7 @@ TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   }
   root.contribute(0.5);
   ASSERT_EQ(root.context.rosters().size(), 4u);
-  ASSERT_EQ(root.context.contributors_known.size(), 1u);
-  EXPECT_EQ(root.context.contributors_known[0], (std::pair{Ranks{10, 11, 12, 14}, 6.5}));
+  EXPECT_EQ(root.context.contributors_known, (testing::Known{{Ranks{10, 11, 12, 14}, 6.5}}));
   FedTreeNode other(10);
   for (const Rank from : {11u, 13u}) ASSERT_TRUE(other.share(from, 1));
   other.contribute(1);
@@ -88,9 +87,7 @@ TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
   FedTreeNode leaf(11);
   leaf.contribute(4);
   ASSERT_EQ(leaf.context.posts.size(), 1u);
-  EXPECT_EQ(leaf.newest().key, leaf.own(11));
-  EXPECT_EQ(leaf.newest().to, 10u);
-  EXPECT_EQ(leaf.newest().weight, 4);
+  EXPECT_EQ(leaf.last(), (testing::Post{leaf.own(11), 10u, 4}));
   EXPECT_EQ(leaf.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}, {4, 2}}));
   EXPECT_TRUE(leaf.context.own_asked.empty()) << "written when the link has room";
   EXPECT_EQ(leaf.sent(leaf.own(11), 2), (Floats{11, 11}));
@@ -108,9 +105,7 @@ TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
     EXPECT_TRUE(node.context.posts.empty()) << "one child is missing";
     ASSERT_TRUE(node.give(11, node.key(Phase::part, up, 11), 1, 3, 30));
     const TransferKey out = exact ? node.key(Phase::part, Coding::exact, 10) : node.mixed(10);
-    EXPECT_EQ(node.newest().key, out);
-    EXPECT_EQ(node.newest().to, 12u);
-    EXPECT_EQ(node.newest().weight, 8) << "of all below";
+    EXPECT_EQ(node.last(), (testing::Post{out, 12u, 8})) << "of all below";
     EXPECT_EQ(node.newest().ranges, (std::vector<Range>{{2, 2}})) << "piece by piece";
     EXPECT_FALSE(node.attempt.drained());
     EXPECT_EQ(node.sent(out, 1), exact ? (Floats{20.25f, 20.25f}) : (Floats{20, 20}));
@@ -182,8 +177,7 @@ TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
     ASSERT_TRUE(root.share(from, 0));
   }
   EXPECT_TRUE(root.context.means.empty() && root.context.posts.empty());
-  ASSERT_EQ(root.context.contributors_known.size(), 1u);
-  EXPECT_EQ(root.context.contributors_known[0], (std::pair{Ranks{}, 0.0}));
+  EXPECT_EQ(root.context.contributors_known, (testing::Known{{Ranks{}, 0.0}}));
   EXPECT_TRUE(root.attempt.reduced());
 }
 
@@ -242,9 +236,8 @@ TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
   ASSERT_TRUE(root.share(14, 1));
   ASSERT_TRUE(root.give(14, root.own(14), 0, 1, 13));
   EXPECT_EQ(root.context.means.at(0), (Floats{12, 12}));
-  EXPECT_EQ(root.newest().key, root.mean(12));
-  EXPECT_EQ(root.newest().to, 14u) << "the only one that hears from it";
-  EXPECT_EQ(root.newest().weight, 2);
+  EXPECT_EQ(root.last(), (testing::Post{root.mean(12), 14u, 2}))
+      << "the only one that hears from it";
   EXPECT_EQ(root.sent(root.mean(12), 0), (Floats{12, 12}));
   EXPECT_TRUE(root.attempt.drained());
 }
@@ -255,9 +248,7 @@ TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   node.contribute(1);
   ASSERT_TRUE(node.give(12, node.mean(12), 0, 5, 2.5f));
   EXPECT_EQ(node.context.means.at(0), (Floats{2.5f, 2.5f}));
-  EXPECT_EQ(node.newest().key, node.mean(12)) << "in the name of its root";
-  EXPECT_EQ(node.newest().to, 13u);
-  EXPECT_EQ(node.newest().weight, 5);
+  EXPECT_EQ(node.last(), (testing::Post{node.mean(12), 13u, 5})) << "in the name of its root";
   EXPECT_EQ(node.sent(node.mean(12), 0), (Floats{2.5f, 2.5f}));
   node.context.posts.clear();
   FedTreeNode last(11);

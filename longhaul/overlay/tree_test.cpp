@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/base/rng.h"
 #include "longhaul/overlay/plan.h"

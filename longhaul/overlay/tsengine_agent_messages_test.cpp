@@ -29,9 +29,7 @@ TEST_F(TsEngineNotes, MergeAnnouncesAPartAndThenSendsItInTheSameClass) {
   EXPECT_EQ(node.context.notes[0].service.priority, node.newest().service.priority);
   EXPECT_EQ(node.context.notes[0].service.order, node.newest().service.order);
   EXPECT_EQ(node.told(), (Lines{"7: sending bucket 0, xfer 4, mean 0, weight 1, counted {3}"}));
-  EXPECT_EQ(node.newest().key, node.own(3));
-  EXPECT_EQ(node.newest().to, 7u);
-  EXPECT_EQ(node.newest().weight, 1);
+  EXPECT_EQ(node.last(), (testing::Post{node.own(3), 7u, 1}));
   EXPECT_EQ(node.newest().ranges, (std::vector<Range>{{0, 2}, {2, 2}}));
   EXPECT_EQ(node.attempt.due(), Time(1500));
 

@@ -214,8 +214,7 @@ TEST(TsEngineServer, TellsAllWhoIsCountedWhenItKnows) {
   ASSERT_TRUE(server.share(3, 2) && server.share(7, 0) && server.share(5, 4));
   EXPECT_TRUE(server.context.rosters().empty()) << "its own weight is still to come";
   server.contribute(0.5);
-  ASSERT_EQ(server.context.contributors_known.size(), 1u);
-  EXPECT_EQ(server.context.contributors_known[0], (std::pair{Ranks{2, 3, 5}, 6.5}));
+  EXPECT_EQ(server.context.contributors_known, (testing::Known{{Ranks{2, 3, 5}, 6.5}}));
   EXPECT_EQ(server.context.rosters().size(), 3u);
 }
 
@@ -227,8 +226,7 @@ TEST(TsEngineServer, WithoutContributionsThereIsNoMean) {
     ASSERT_TRUE(server.share(from, 0));
   }
   EXPECT_TRUE(server.context.means.empty() && server.told().empty());
-  ASSERT_EQ(server.context.contributors_known.size(), 1u);
-  EXPECT_EQ(server.context.contributors_known[0], (std::pair{Ranks{}, 0.0}));
+  EXPECT_EQ(server.context.contributors_known, (testing::Known{{Ranks{}, 0.0}}));
   EXPECT_TRUE(server.attempt.reduced() && server.attempt.drained());
   EXPECT_FALSE(server.coordinator.runs({0, 0, 0}));
 }
@@ -500,8 +498,7 @@ TEST(TsEngineServer, SavedAndLoadedItKnowsTheShares) {
   EXPECT_FALSE(loaded.share(3, 0.5)) << "it came before";
   loaded.coordinator.open({0, 0, 0}, {16, 20});
   ASSERT_TRUE(loaded.share(5, 0) && loaded.share(7, 0));
-  ASSERT_EQ(loaded.context.contributors_known.size(), 1u);
-  EXPECT_EQ(loaded.context.contributors_known[0], (std::pair{Ranks{2, 3}, 1.5}));
+  EXPECT_EQ(loaded.context.contributors_known, (testing::Known{{Ranks{2, 3}, 1.5}}));
   const Status status = longhaul::testing::load(unlike.attempt, server.saved());
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().what.find("another number of buckets"), std::string::npos);

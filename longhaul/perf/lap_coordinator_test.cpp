@@ -7,6 +7,8 @@
 #include <functional>
 #include <set>
 
+#include "longhaul/core/testing/message_of.h"
+
 namespace longhaul::perf {
 namespace {
 
@@ -67,17 +69,9 @@ class Track {
     std::function<void()> happen;
   };
 
-  static Message packed(const auto& message) {
-    Message made;
-    made.kind = message.kKind;
-    made.head = Payload(share(to_wire(message)));
-    return made;
-  }
+  static Message packed(const auto& message) { return longhaul::testing::message_of(message); }
   void turn(Rank rank, const std::function<void(Turn&)>& input) {
-    TurnContext context;
-    context.now = now_ + clock[rank];
-    context.place = &places_[rank];
-    context.view = &view_;
+    TurnContext context{.now = now_ + clock[rank], .place = &places_[rank], .view = &view_};
     Credits credits;
     context.credits = &credits;
     Turn t(context);
@@ -142,9 +136,8 @@ TEST(LapCoordinator, K1_AllBeginAtOneMomentWhateverTheirClocksSay) {
   track.run();
   for (Rank rank = 0; rank < 4; ++rank) {
     ASSERT_EQ(track.begun[rank].size(), 2u);
-    for (Round lap = 0; lap < 2; ++lap) {
+    for (Round lap = 0; lap < 2; ++lap)
       EXPECT_EQ(track.begun[rank][lap], track.begun[0][lap]) << rank;
-    }
     EXPECT_TRUE(track.at(rank).finished());
   }
 }

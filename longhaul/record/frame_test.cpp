@@ -1,7 +1,6 @@
 #include "longhaul/record/frame.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/record/testing/memory.h"
 

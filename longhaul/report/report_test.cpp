@@ -3,10 +3,10 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/report/page.h"
 #include "longhaul/report/picture.h"
 #include "longhaul/report/run_reader.h"
@@ -255,8 +255,7 @@ TEST(Changes, MakeTheNewOfTheOld) {
       runs("[1]")};
   for (const ordered_json& before : states)
     for (const ordered_json& after : states) {
-      const auto changes = changes_of(before, after);
-      ASSERT_TRUE(changes);
+      const auto changes = good(changes_of(before, after));
       EXPECT_EQ(with_changes(before, *changes), after) << changes->dump();
       EXPECT_EQ(changes->empty(), before == after);
     }
@@ -513,9 +512,8 @@ TEST(Picture, WithoutBytesThereIsOnePanel) {
 }
 
 TEST(Picture, WithoutAScoreThereIsNone) {
-  const auto svg = picture_svg(page_data({scored("a", {})}));
-  ASSERT_FALSE(svg);
-  EXPECT_THAT(svg.error().what, HasSubstr("[report] every_rounds"));
+  EXPECT_THAT(failure(picture_svg(page_data({scored("a", {})}))).what,
+              HasSubstr("[report] every_rounds"));
 }
 
 TEST(Page, DataCannotEndTheScript) {

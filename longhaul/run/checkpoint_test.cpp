@@ -1,10 +1,10 @@
 #include "longhaul/run/checkpoint.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/testing/scratch.h"
 
@@ -18,12 +18,11 @@ using ::testing::Not;
 class CheckpointsTest : public ::testing::Test {
  protected:
   static Checkpoint at(std::uint64_t round) {
-    Checkpoint checkpoint;
-    checkpoint.job_hash = 7;
-    checkpoint.round = round;
-    checkpoint.metrics_bytes = round * 100;
-    checkpoint.world = Buffer(1000, std::byte(round));
-    checkpoint.experiment = Buffer(10, std::byte{1});
+    Checkpoint checkpoint{.job_hash = 7,
+                          .round = round,
+                          .metrics_bytes = round * 100,
+                          .world = Buffer(1000, std::byte(round)),
+                          .experiment = Buffer(10, std::byte{1})};
     return checkpoint;
   }
   std::size_t files() const {
@@ -34,8 +33,7 @@ class CheckpointsTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointsTest, NoneIsNoError) {
-  auto newest = Checkpoints(folder_).newest();
-  ASSERT_TRUE(newest);
+  auto newest = good(Checkpoints(folder_).newest());
   EXPECT_FALSE(newest->has_value());
 }
 
@@ -54,18 +52,16 @@ TEST_F(CheckpointsTest, ADamagedOneFallsBackToTheOther) {
   const Checkpoints checkpoints(folder_);
   ASSERT_TRUE(checkpoints.write(at(1)) && checkpoints.write(at(2)));
   const std::string path = folder_ + "/000000000002.checkpoint";
-  auto bytes = read_file(path);
-  ASSERT_TRUE(bytes);
+  auto bytes = good(read_file(path));
   (*bytes)[700] ^= std::byte{1};
   ASSERT_TRUE(write_atomically(path, *bytes));
   auto newest = checkpoints.newest();
   ASSERT_TRUE(newest && *newest);
   EXPECT_EQ((**newest).round, 1u);
   fs::remove(folder_ + "/000000000001.checkpoint");
-  auto none = checkpoints.newest();
-  ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().what, HasSubstr(path + ": checkpoint is damaged"));
-  EXPECT_THAT(none.error().what, Not(HasSubstr("--force")));
+  const Error none = failure(checkpoints.newest());
+  EXPECT_THAT(none.what, HasSubstr(path + ": checkpoint is damaged"));
+  EXPECT_THAT(none.what, Not(HasSubstr("--force")));
 }
 
 TEST(Checkpoint, AnyBytesAreACheckpointOrAnError) {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::run {
 namespace {
 
@@ -52,8 +54,8 @@ TEST(Explanation, ShowsWhatEachStrategySends) {
     SCOPED_TRACE(one.sync);
     const Explanation said = explanation(explained_job(one.sync, one.overlay));
     ASSERT_EQ(said.lines.size(), 2u);
-    EXPECT_NE(said.lines[0].find(one.sentence), std::string::npos) << said.lines[0];
-    EXPECT_NE(said.lines[1].find("The busiest link was"), std::string::npos) << said.lines[1];
+    EXPECT_TRUE(says(said.lines[0], one.sentence));
+    EXPECT_TRUE(says(said.lines[1], "The busiest link was"));
     EXPECT_TRUE(std::ranges::any_of(said.rows, [&](const Row& row) {
       return row.size() == said.head.size() && row[0] == one.from && row[1] == one.part &&
              row[4] == one.to;

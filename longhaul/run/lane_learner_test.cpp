@@ -7,6 +7,7 @@
 #include <barrier>
 #include <cmath>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/core/testing/quadratic.h"
 
 namespace longhaul::run {
@@ -149,12 +150,7 @@ TEST(LaneLearner, SaveAndLoadGoesOnWithTheGradientsUnderWay) {
   const Quadratic::Config config{.rate = 0.1f, .momentum = 0.5f};
   LaneLearner straight = lanes_of(1, kNothing, config), resumed = lanes_of(1, kNothing, config);
   for (int i = 0; i < 5; ++i) step(straight);
-  Archive out;
-  straight.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  resumed.state(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(straight, resumed));
   for (int i = 0; i < 5; ++i) {
     step(straight);
     step(resumed);
@@ -165,9 +161,7 @@ TEST(LaneLearner, SaveAndLoadGoesOnWithTheGradientsUnderWay) {
 TEST(LaneLearner, ATornCheckpointIsAnError) {
   LaneLearner learner = lanes_of(2, kNothing);
   step(learner);
-  Archive out;
-  learner.state(out);
-  const Buffer whole = out.take();
+  const Buffer whole = longhaul::testing::saved(learner);
   for (std::size_t cut = 0; cut < whole.size(); cut += 37) {
     Archive in(std::span<const std::byte>(whole).first(cut));
     learner.state(in);

@@ -1,7 +1,6 @@
 #include "longhaul/run/metrics.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <sys/resource.h>
 
@@ -10,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/appended_file.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/testing/scratch.h"
@@ -76,8 +76,7 @@ TEST(Metrics, GoesOnWhereTheCheckpointWas) {
   };
   std::uint64_t checkpoint = 0;
   {
-    auto file = AppendedFile::open(path, 0);
-    ASSERT_TRUE(file);
+    auto file = good(AppendedFile::open(path, 0));
     write(*file, 1);
     ASSERT_TRUE(file->sync());
     checkpoint = file->bytes();
@@ -85,8 +84,7 @@ TEST(Metrics, GoesOnWhereTheCheckpointWas) {
     ASSERT_TRUE(file->sync());
   }
   {
-    auto file = AppendedFile::open(path, checkpoint);
-    ASSERT_TRUE(file);
+    auto file = good(AppendedFile::open(path, checkpoint));
     write(*file, 3);
     ASSERT_TRUE(file->sync());
     EXPECT_EQ(file->bytes(), 2 * checkpoint);
@@ -104,8 +102,7 @@ TEST(Metrics, LinesThatCannotBeWrittenWaitAndNoneIsLostOrTorn) {
   const std::string path = scratch.file("metrics.jsonl"), other = scratch.file("other");
   const std::pair<std::string_view, double> values[] = {{"value", 1}};
   std::string expected;
-  auto file = AppendedFile::open(path, 0);
-  ASSERT_TRUE(file);
+  auto file = good(AppendedFile::open(path, 0));
   const auto write = [&](Round round) {
     const MetricsEvent event{Time{0}, "a", 0, round, "x", values};
     expected += to_json_line(event);
@@ -140,8 +137,7 @@ TEST(Metrics, LinesThatCannotBeWrittenWaitAndNoneIsLostOrTorn) {
 TEST(MetricsNightly, OfTooManyLinesThatWaitTheNewestAreDroppedWholeAndCounted) {
   const run::testing::Scratch scratch;
   const std::string path = scratch.file("metrics.jsonl"), site(1u << 20, 'a');
-  auto file = AppendedFile::open(path, 0);
-  ASSERT_TRUE(file);
+  auto file = good(AppendedFile::open(path, 0));
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

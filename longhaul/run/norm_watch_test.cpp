@@ -1,7 +1,6 @@
 #include "longhaul/run/run_log.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

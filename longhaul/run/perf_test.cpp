@@ -1,13 +1,13 @@
 #include "longhaul/run/perf.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/job/testing/job_text.h"
 
 namespace longhaul::run {
@@ -85,8 +85,7 @@ TEST(Perf, TheSimulatorRunsAsManyLapsAsAskedAndAWarmUp) {
   EXPECT_EQ(result->times_s.size(), 2u);
   EXPECT_NEAR(result->times_s[0], 4. / 3, 0.1);
   EXPECT_NEAR(double(result->wan_bytes), 4e6, 8e3);
-  const auto again = perf_simulated(job, {.mbytes = 1, .repeat = 2}, {});
-  ASSERT_TRUE(again);
+  const auto again = good(perf_simulated(job, {.mbytes = 1, .repeat = 2}, {}));
   EXPECT_EQ(to_json(job, {}, *again), to_json(job, {}, *result));
 }
 
@@ -126,8 +125,7 @@ TEST(Perf, B15_NothingSimulatedIsQuickerThanTheBound) {
             overlay, model, any_network(seed));
         const Job job = testing::good_job(text);
         const PerfTask task{.mbytes = mbytes, .repeat = 1};
-        const auto result = perf_simulated(job, task, {});
-        ASSERT_TRUE(result) << result.error().what;
+        const auto result = good(perf_simulated(job, task, {}));
         const PerfFigures figures = figures_of(job, task, *result);
         EXPECT_GE(figures.ratio.value(), 1) << text;
         nearest = std::min(nearest, figures.ratio.value());

@@ -1,11 +1,11 @@
 #include "longhaul/run/replay.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/record/testing/memory.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/experiment.h"
@@ -44,9 +44,9 @@ nodes = 2
 class ReplayTest : public ::testing::Test {
  protected:
   void record(record::Mode mode) {
-    auto done = simulate(testing::good_job(kJob),
-                         {.folder = folder_, .existing = ExistingFolder::force, .record = mode});
-    ASSERT_TRUE(done) << done.error().what;
+    auto done =
+        good(simulate(testing::good_job(kJob),
+                      {.folder = folder_, .existing = ExistingFolder::force, .record = mode}));
   }
   Result<ReplayResult> play(const std::string& site) {
     return replay({.folder = folder_, .site = site, .go_on = {}});
@@ -62,9 +62,7 @@ class ReplayTest : public ::testing::Test {
     });
   }
   void expect_refused(const std::string& what) {
-    const auto replayed = play("a");
-    ASSERT_FALSE(replayed);
-    EXPECT_THAT(replayed.error().what, HasSubstr(what));
+    EXPECT_THAT(failure(play("a")).what, HasSubstr(what));
   }
   // Reads the recording of a and writes it again with every entry as `change` leaves it.
   void rewrite(const std::function<void(record::Frame&)>& change) {
@@ -96,8 +94,7 @@ TEST_F(ReplayTest, EveryNodeIsTheSame) {
     for (const char* site : {"a", "b", "b/1"}) {
       const bool full = mode == record::Mode::full;
       if (longhaul::testing::kGate && full != (site == std::string("b"))) continue;
-      const auto replayed = play(site);
-      ASSERT_TRUE(replayed) << replayed.error().what;
+      const auto replayed = good(play(site));
       ASSERT_EQ(replayed->sessions.size(), 1u);
       EXPECT_EQ(exit_code(*replayed), 0);
       EXPECT_EQ(replayed->sessions[0].recomputed, mode == record::Mode::hashes);
@@ -118,8 +115,7 @@ TEST_F(ReplayTest, ADifferenceIsToldWithItsPlace) {
     answer->answers.push_back({1, "dance"});
     frame.payload = record::encode(*answer);
   });
-  const auto replayed = play("a");
-  ASSERT_TRUE(replayed) << replayed.error().what;
+  const auto replayed = good(play("a"));
   EXPECT_EQ(exit_code(*replayed), 1);
   const auto json = to_json(*replayed)["sessions"][0];
   EXPECT_EQ(json["inputs"], 6);
@@ -133,10 +129,9 @@ TEST_F(ReplayTest, AnotherJobIsRefusedByItsKey) {
   record(record::Mode::hashes);
   const Job job = testing::good_job(kJob, {"optimizer.rate=0.5"});
   ASSERT_TRUE(write_atomically(folder_ + "/job.toml", to_toml(job)));
-  const auto replayed = play("a");
-  ASSERT_FALSE(replayed);
-  EXPECT_THAT(replayed.error().what, HasSubstr("[optimizer] rate"));
-  EXPECT_THAT(replayed.error().what, HasSubstr("a-0-1.rec"));
+  const Error replayed = failure(play("a"));
+  EXPECT_THAT(replayed.what, HasSubstr("[optimizer] rate"));
+  EXPECT_THAT(replayed.what, HasSubstr("a-0-1.rec"));
 }
 
 TEST_F(ReplayTest, ARecordingOfAnotherRankIsRefused) {

@@ -1,7 +1,6 @@
 // A run that was cut short and resumed equals the one that was not, bit for bit, whatever its
 // parts.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/codec/registry.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/reference.h"
@@ -115,8 +115,7 @@ TEST_F(Resume, EqualsTheUninterruptedRunWhileStepTimesDrift) {
   const Job job = resumed_job(sets);
   expect_same(job, "drift");
   const Done one = run(job, "one", ExistingFolder::force);
-  const auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
-  ASSERT_TRUE(two) << two.error().what;
+  const auto two = good(simulate(job, {.folder = scratch_.file("two"), .threads = 2}));
   EXPECT_EQ(two->params_hash, one.summary.params_hash);
   EXPECT_EQ(two->time_s, one.summary.time_s);
   const Done steady = run(resumed_job({sets[2], sets[3]}), "steady", ExistingFolder::force);
@@ -178,16 +177,14 @@ TEST_F(Resume, CheckpointsComeEverySoManyRounds) {
 TEST_F(Resume, ThreadsDoNotMatter) {
   const Job job = resumed_job({"sync.kind=fedavg"});
   const Done one = run(job, "one", ExistingFolder::force);
-  auto two = simulate(job, {.folder = scratch_.file("two"), .threads = 2});
-  ASSERT_TRUE(two);
+  auto two = good(simulate(job, {.folder = scratch_.file("two"), .threads = 2}));
   EXPECT_EQ(two->params_hash, one.summary.params_hash);
 }
 
 TEST_F(Resume, ADryRunPredictsTimeAndBytes) {
   Job job = resumed_job({"sync.kind=fedavg", "stop.max_rounds=40", "site.*.jitter=0"});
   const Done real = run(job, "real", ExistingFolder::force);
-  auto prediction = predict(job);
-  ASSERT_TRUE(prediction) << prediction.error().what;
+  auto prediction = good(predict(job));
   EXPECT_NEAR(prediction->time_s / real.summary.time_s, 1, 0.01);
   EXPECT_NEAR(prediction->wan_bytes / double(real.summary.wan_bytes), 1, 0.01);
 }

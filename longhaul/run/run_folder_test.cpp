@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/base/check.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/testing/job_text.h"
 #include "longhaul/run/job/testing/scratch.h"
@@ -51,8 +51,7 @@ TEST_F(RunFolderTest, ThatARunDiedInBeforeItBeganIsEmpty) {
 
 TEST_F(RunFolderTest, ASessionThatCouldNotBeginLeavesAFolderAsItFoundIt) {
   auto begin = [&](ExistingFolder existing) {
-    auto folder = RunFolder::open(path_, job_, existing);
-    ASSERT_TRUE(folder);
+    auto folder = good(RunFolder::open(path_, job_, existing));
     put("/status.json");
     folder->discard();
   };
@@ -72,8 +71,7 @@ TEST_F(RunFolderTest, ClearingLeavesWhatIsNoPartOfARun) {
   put("/summary.json");
   put("/mine");
   {
-    auto held = RunFolder::open(path_, job_, ExistingFolder::resume);
-    ASSERT_TRUE(held);
+    auto held = good(RunFolder::open(path_, job_, ExistingFolder::resume));
     EXPECT_FALSE(RunFolder::clear(path_)) << "it is in use";
   }
   ASSERT_TRUE(RunFolder::clear(path_));

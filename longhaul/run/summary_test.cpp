@@ -1,9 +1,9 @@
 #include "longhaul/run/summary.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/progress.h"
 
 namespace longhaul::run {
@@ -25,8 +25,7 @@ Summary sample() {
 
 TEST(Summary, ReadsBackAsItself) {
   const std::string text = to_json(sample()).dump();
-  auto again = parse_summary(text);
-  ASSERT_TRUE(again) << again.error().what;
+  auto again = good(parse_summary(text));
   EXPECT_EQ(to_json(*again).dump(), text);
   EXPECT_EQ(again->params_hash, "00000000000000ab");
   EXPECT_FALSE(again->time_to_target_s);
@@ -37,8 +36,7 @@ TEST(Summary, KeepsWhatTheRouterSaid) {
   Summary s = sample();
   EXPECT_FALSE(to_json(s).contains("lab"));
   s.lab = LabFigures{.router_limited = true, .limited_share = 0.25, .packets = 77};
-  auto again = parse_summary(to_json(s).dump());
-  ASSERT_TRUE(again) << again.error().what;
+  auto again = good(parse_summary(to_json(s).dump()));
   ASSERT_TRUE(again->lab);
   EXPECT_TRUE(again->lab->router_limited);
   EXPECT_EQ(again->lab->limited_share, 0.25);
@@ -56,8 +54,7 @@ TEST(Summary, SaysWhetherStepsTookTheirTime) {
   s.pace->overruns = 15;
   EXPECT_TRUE(to_json(s)["void_for_comparison"].get<bool>());
   EXPECT_EQ(to_json(s)["overrun_share"], 0.015);
-  const auto again = parse_summary(to_json(s).dump());
-  ASSERT_TRUE(again) << again.error().what;
+  const auto again = good(parse_summary(to_json(s).dump()));
   EXPECT_EQ(again->pace->steps, 1000u);
   EXPECT_EQ(again->pace->overruns, 15u);
   EXPECT_FALSE(PaceFigures{}.is_void());
@@ -89,8 +86,7 @@ TEST(Summary, BestModelAndParticipationComeBack) {
   s.participation = {.members = 5, .live = 5};
   s.participation.change(6, 4);
   s.participation.leave_out(0.5);  // two of the four that are live
-  const auto again = parse_summary(to_json(s).dump());
-  ASSERT_TRUE(again) << again.error().what;
+  const auto again = good(parse_summary(to_json(s).dump()));
   ASSERT_TRUE(again->best);
   EXPECT_EQ(again->best->round, 7u);
   EXPECT_EQ(again->best->accuracy, 0.75);
@@ -110,6 +106,57 @@ TEST(Progress, SaysBytesAndTimesBriefly) {
   EXPECT_EQ(duration_text(42), "42.0 s");
   EXPECT_EQ(duration_text(185), "3 min 05 s");
   EXPECT_EQ(duration_text(11520), "3 h 12 min");
+}
+
+// --- run statistics
+
+RunStatistics example() {
+  const Member a{"a"}, b{"b"};
+  RunStatistics statistics;
+  for (const double wait : {0.5, 0.25}) statistics.add(a, {"wait_s", 3, wait});
+  statistics.add(b, {"grant_wait_s", 3, 2});
+  statistics.add(b, {"train_loss", 3, 9});
+  for (const double staleness : {0., 1., 1., 5000.}) statistics.add(a, {"staleness", 0, staleness});
+  for (const double steps : {150., 149.}) statistics.add(a, {"steps", 0, steps});
+  statistics.add(b, {"steps", 0, 1});
+  statistics.add(a, {"sent_share", 0, 0.5});
+  statistics.add(b, {"sent_share", 0, 0.25});
+  return statistics;
+}
+
+TEST(RunStatistics, SaysWhatTheRecordsComeTo) {
+  nlohmann::ordered_json json;
+  write(example(), json);
+  EXPECT_EQ(json.dump(),
+            R"({"waiting_s":{"exchange":0.75,"grant":2.0},)"
+            R"("staleness":{"0":1,"1":2,"1000":1},)"
+            R"("local_steps":{"a":{"updates":2,"steps":299},"b":{"updates":1,"steps":1}},)"
+            R"("means":{"sent_share":{"count":2,"mean":0.375}}})");
+  nlohmann::ordered_json none = nlohmann::ordered_json::object();
+  write(RunStatistics{}, none);
+  EXPECT_TRUE(none.empty());
+}
+
+TEST(RunStatistics, OfManyNodesAddUp) {
+  RunStatistics sum = example();
+  sum.add(example());
+  EXPECT_EQ(sum.waiting_s["exchange"], 1.5);
+  EXPECT_EQ(sum.staleness[1], 4u);
+  EXPECT_EQ(sum.steps["a"].steps, 598u);
+  EXPECT_EQ(sum.means["sent_share"].count, 4u);
+}
+
+TEST(RunStatistics, IsReadAsItWasWrittenAndAnythingElseIsLeftOut) {
+  nlohmann::ordered_json json, again;
+  write(example(), json);
+  write(read_statistics(nlohmann::json::parse(json.dump())), again);
+  EXPECT_EQ(json, again);
+  for (const char* bad :
+       {"[]",
+        R"({"waiting_s":3,"staleness":{"x":1,"-1":2,"1":-1},"local_steps":{"a":{"steps":1}}})",
+        R"({"staleness":{"123456789012345678901":1},"local_steps":{"a":[]}})",
+        R"({"means":{"sent_share":{"count":0,"mean":1},"group_size":{"count":2}}})"})
+    EXPECT_TRUE(read_statistics(nlohmann::json::parse(bad)).empty()) << bad;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/job/testing/scratch.h"
 
@@ -16,8 +17,7 @@ TEST(VotesFile, WhatIsKeptIsReadAndDamageIsNoVote) {
   const auto keep = keeps_votes(folder.file("."));
   ASSERT_TRUE(keep({2, 7, {1, 2, 3}}));
   ASSERT_TRUE(keep({2, 8, {4, 5}}));
-  const auto read = read_votes(folder.file("."));
-  ASSERT_TRUE(read);
+  const auto read = good(read_votes(folder.file(".")));
   EXPECT_EQ(read->rank, 2u);
   EXPECT_EQ(read->life, 8u);
   EXPECT_EQ(read->votes, (std::vector<std::uint8_t>{4, 5}));
@@ -32,13 +32,10 @@ TEST(VotesFile, ThoseOfAnotherSiteAreRefusedByName) {
   EXPECT_FALSE(*read_own_votes(path, members, 0)) << "there are none";
   ASSERT_TRUE(keeps_votes(path)({1, 7, {1}}));
   EXPECT_EQ((*read_own_votes(path, members, 1))->life, 7u);
-  const auto other = read_own_votes(path, members, 0);
-  ASSERT_FALSE(other);
-  EXPECT_NE(other.error().what.find("votes.bin: of site lima (rank 1), and this is site oslo"),
-            std::string::npos);
+  EXPECT_TRUE(says(failure(read_own_votes(path, members, 0)).what,
+                   "votes.bin: of site lima (rank 1), and this is site oslo"));
   ASSERT_TRUE(keeps_votes(path)({5, 7, {1}}));
-  EXPECT_NE(read_own_votes(path, members, 0).error().what.find("no site of this job (rank 5)"),
-            std::string::npos);
+  EXPECT_TRUE(says(read_own_votes(path, members, 0).error().what, "no site of this job (rank 5)"));
 }
 
 // Else the next process would vote as an older one has.

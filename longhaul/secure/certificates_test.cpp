@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/secure/testing/chains.h"
 
 namespace longhaul::secure {
@@ -12,8 +13,7 @@ using testing::HasSubstr;
 
 TEST(Certificates, NameTheirSiteAndAuthority) {
   const KeyPair authority = test_authority();
-  const auto all = facts_of(test_keys(authority, "tokyo").certificate);
-  ASSERT_TRUE(all) << all.error().what;
+  const auto all = good(facts_of(test_keys(authority, "tokyo").certificate));
   ASSERT_EQ(all->size(), 1u);
   const CertificateFacts* const facts = &all->front();
   EXPECT_THAT(facts->sites, ElementsAre("tokyo"));
@@ -21,8 +21,7 @@ TEST(Certificates, NameTheirSiteAndAuthority) {
   EXPECT_FALSE(facts->is_authority);
   EXPECT_EQ(facts->fingerprint.size(), 64u);
   EXPECT_GE(facts->serial.size(), 30u) << "unpredictable";
-  const auto bundle = facts_of(authority.certificate + test_authority().certificate);
-  ASSERT_TRUE(bundle);
+  const auto bundle = good(facts_of(authority.certificate + test_authority().certificate));
   ASSERT_EQ(bundle->size(), 2u);
   EXPECT_TRUE(bundle->at(0).is_authority && bundle->at(1).is_authority);
   EXPECT_EQ(bundle->at(0).issuer, facts->issuer);
@@ -30,10 +29,8 @@ TEST(Certificates, NameTheirSiteAndAuthority) {
 }
 
 TEST(Certificates, AreValidAsLongAsAskedFor) {
-  const auto authority = make_authority({1000000000, 2000000000});
-  ASSERT_TRUE(authority);
-  const auto pair = issue(*authority, "a", {1000000000, 2000000000});
-  ASSERT_TRUE(pair);
+  const auto authority = good(make_authority({1000000000, 2000000000}));
+  const auto pair = good(issue(*authority, "a", {1000000000, 2000000000}));
   const auto facts = facts_of(pair->certificate);
   EXPECT_EQ(facts->front().valid.from, 1000000000);
   EXPECT_EQ(facts->front().valid.until, 2000000000);
@@ -46,9 +43,7 @@ TEST(Certificates, NoneOutlivesItsAuthority) {
   Validity longer = valid_today();
   EXPECT_TRUE(issue(authority, "tokyo", longer));
   longer.until += 86400;
-  const auto made = issue(authority, "tokyo", longer);
-  ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().what, HasSubstr("outlive its authority"));
+  EXPECT_THAT(failure(issue(authority, "tokyo", longer)).what, HasSubstr("outlive its authority"));
 }
 
 TEST(Certificates, OnlyNamesOfSitesAreIssued) {
@@ -56,9 +51,9 @@ TEST(Certificates, OnlyNamesOfSitesAreIssued) {
   for (const std::string bad :
        {"", "a,DNS:b", "../a", "a b", "a.b", "*", "t\xc3\xb6kyo",
         "0123456789012345678901234567890123456789012345678901234567890123x"}) {
-    const auto pair = issue(authority, bad, {0, 2000000000});
-    ASSERT_FALSE(pair) << bad;
-    EXPECT_THAT(pair.error().what, HasSubstr("no name of a site"));
+    EXPECT_THAT(failure(issue(authority, bad, {0, 2000000000})).what,
+                HasSubstr("no name of a site"))
+        << bad;
   }
 }
 
@@ -110,8 +105,7 @@ TEST(Certificates, AChainIsValidWhileAllOfItIs) {
                                          .purposes = "serverAuth,clientAuth",
                                          .site = "tokyo"},
                                         &soon);
-  const auto match = check_match(behind(leaf, soon), root.certificate);
-  ASSERT_TRUE(match) << match.error().what;
+  const auto match = good(check_match(behind(leaf, soon), root.certificate));
   EXPECT_EQ(match->from, now - 10);
   EXPECT_EQ(match->until, now + 900);
   // Out of its time it matches all the same: the time is for others to judge.
@@ -121,9 +115,7 @@ TEST(Certificates, AChainIsValidWhileAllOfItIs) {
                                         .purposes = "serverAuth,clientAuth",
                                         .site = "tokyo"},
                                        &past);
-  const auto over = check_match(behind(old, past), root.certificate);
-  ASSERT_TRUE(over) << over.error().what;
-  EXPECT_EQ(over->until, now - 200);
+  EXPECT_EQ(good(check_match(behind(old, past), root.certificate))->until, now - 200);
 }
 
 TEST(Certificates, APurposeThatIsMissingIsNamed) {
@@ -152,9 +144,7 @@ TEST(Certificates, ATextThatIsDamagedBehindTheFirstIsNotTakenForShorter) {
   const KeyPair one = test_authority(), two = test_authority();
   std::string cut = one.certificate + two.certificate;
   cut.resize(cut.size() - 40);
-  const auto facts = facts_of(cut);
-  ASSERT_FALSE(facts);
-  EXPECT_THAT(facts.error().what, HasSubstr("certificate 2 in it is damaged"));
+  EXPECT_THAT(failure(facts_of(cut)).what, HasSubstr("certificate 2 in it is damaged"));
 }
 
 }  // namespace

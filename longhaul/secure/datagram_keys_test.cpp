@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::secure {
 namespace {
 
@@ -33,12 +35,10 @@ TEST(DatagramKeys, OpenWhatTheOtherEndHasSealed) {
   DatagramPair pair;
   const Buffer sealed = pair.send(pair.a, 7);
   EXPECT_EQ(sealed.size(), 5 + DatagramKeys::kOverhead);
-  const auto prefix = DatagramKeys::prefix_of(sealed);
-  ASSERT_TRUE(prefix);
+  const auto prefix = good(DatagramKeys::prefix_of(sealed));
   EXPECT_EQ(prefix->number, 7u);
   EXPECT_EQ(prefix->id, pair.a.id());
-  const auto opened = pair.b.open(sealed);
-  ASSERT_TRUE(opened);
+  const auto opened = good(pair.b.open(sealed));
   EXPECT_EQ(opened->number, 7u);
   EXPECT_EQ(Buffer(opened->bytes.begin(), opened->bytes.end()), bytes_of("hello"));
   const auto back = pair.b.seal(7, {});

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/secure/testing/chains.h"
 
 namespace longhaul::secure {
@@ -108,8 +109,7 @@ TEST_F(KeyFolders, AListHasAllFilesAndTheirProblems) {
   const KeyFolder keys = made();
   put(keys.site_file("lima"), "no PEM");
   ASSERT_EQ(chmod(keys.site_file("lima").c_str(), 0600), 0);
-  const auto list = keys.list();
-  ASSERT_TRUE(list) << list.error().what;
+  const auto list = good(keys.list());
   ASSERT_EQ(list->size(), 3u);
   EXPECT_EQ((*list)[0].file, "ca.crt");
   EXPECT_EQ((*list)[1].file, "lima.pem");
@@ -130,8 +130,7 @@ TEST_F(KeyFolders, KeysOfOtherToolsAreUsedOrNamed) {
   ASSERT_TRUE(keys.write_site("lima", test_keys_for(root, "lima", "serverAuth")));
   EXPECT_THAT(why(keys, "lima"), AllOf(HasSubstr("lima.pem"), HasSubstr("lacks clientAuth"),
                                        HasSubstr("issue it with")));
-  const auto list = keys.list();
-  ASSERT_TRUE(list) << list.error().what;
+  const auto list = good(keys.list());
   ASSERT_EQ(list->size(), 4u);
   EXPECT_EQ((*list)[1].file, "ca.crt");
   EXPECT_THAT((*list)[1].facts.issuer, HasSubstr("root"));
@@ -153,15 +152,13 @@ TEST_F(KeyFolders, CertificatesThatPeersDoNotTakeAreNamedAtTheStart) {
   KeyPair longer = test_keys(root, "tokyo");
   for (int i = 0; i < 60; ++i) longer = behind(longer, root);
   ASSERT_TRUE(keys.write_site("tokyo", longer));
-  const auto opened = Credentials::open(keys, "tokyo", {"tokyo"});
-  ASSERT_FALSE(opened);
-  EXPECT_THAT(opened.error().what, AllOf(HasSubstr("tokyo.pem"), HasSubstr("peers take 16384")));
+  EXPECT_THAT(failure(Credentials::open(keys, "tokyo", {"tokyo"})).what,
+              AllOf(HasSubstr("tokyo.pem"), HasSubstr("peers take 16384")));
 }
 
 TEST_F(KeyFolders, CredentialsAreReadAgainOnceTheirFilesHaveChanged) {
   const KeyFolder keys = made();
-  auto opened = Credentials::open(keys, "tokyo", {"tokyo", "lima"});
-  ASSERT_TRUE(opened) << opened.error().what;
+  auto opened = good(Credentials::open(keys, "tokyo", {"tokyo", "lima"}));
   Credentials& credentials = **opened;
   const auto refresh = [&] {
     const auto done = credentials.refresh();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sim/testing/networks.h"
 
 namespace longhaul::sim {
@@ -44,8 +45,7 @@ TEST(PacketsInFlight, BulkDepartsOnceAlsoIfItIsSentAgain) {
   const std::uint32_t bulk = *in_flight.submit(packet(0, 1, 100, 7));
   const std::uint32_t control = *in_flight.submit(packet(0, 1, 100, 8, false));
   EXPECT_FALSE(in_flight.departs(control));
-  const auto notice = in_flight.departs(bulk);
-  ASSERT_TRUE(notice);
+  const auto notice = good(in_flight.departs(bulk));
   EXPECT_EQ(notice->kind, NetworkEvent::Kind::departed);
   EXPECT_EQ(notice->packet.bytes, 100u);
   EXPECT_FALSE(notice->packet.message.is_bulk());
@@ -88,9 +88,7 @@ TEST(PacketsInFlight, ACrashTakesWhatIsOfTheNodeAndWhatIsForIt) {
   EXPECT_FALSE(in_flight.submit(packet(0, 1, 100)));
   EXPECT_FALSE(in_flight.submit(packet(1, 0, 100)));
   EXPECT_FALSE(in_flight.delivers(comes));
-  const auto notice = in_flight.delivers(stays);
-  ASSERT_TRUE(notice);
-  EXPECT_EQ(notice->packet.message.kind, 1);
+  EXPECT_EQ(good(in_flight.delivers(stays))->packet.message.kind, 1);
   EXPECT_TRUE(in_flight.heal(2, 0).empty());
   EXPECT_TRUE(in_flight.heal(0, 2).empty());
   EXPECT_FALSE(in_flight.has_bulk());

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::sim {
 namespace {
 
@@ -12,8 +14,7 @@ TEST(Phantom, CountsBatchesAndEpochsAndHoldsNoNumbers) {
   std::vector<std::uint64_t> samples;
   std::vector<bool> exhausted;
   for (int i = 0; i < 5; ++i) {
-    const auto result = learner.step(LocalStep{});
-    ASSERT_TRUE(result);
+    const auto result = good(learner.step(LocalStep{}));
     samples.push_back(result->samples);
     exhausted.push_back(result->exhausted);
     EXPECT_EQ(result->shard_size, 100u);
@@ -33,8 +34,7 @@ TEST(Phantom, ScratchStepsAndGivenGradientsReadNoData) {
 TEST(Phantom, SolvesWithTheWholeShardAndWithoutNumbers) {
   PhantomLearner learner(Layout::flat(10), 5, 12);
   for (const Work& work : {Work(LocalSolve{}), Work(FullGradient{})}) {
-    const auto result = learner.step(work);
-    ASSERT_TRUE(result);
+    const auto result = good(learner.step(work));
     EXPECT_EQ(result->samples, 12u);
     EXPECT_TRUE(result->solution.empty());
   }
@@ -43,8 +43,7 @@ TEST(Phantom, SolvesWithTheWholeShardAndWithoutNumbers) {
 TEST(Phantom, RefusesWorkThatAsksForNumbers) {
   PhantomLearner learner(Layout::flat(10), 5, 10);
   EXPECT_FALSE(learner.step(Infer{}));
-  const auto factors = learner.step(SufficientFactors{{0}});
-  ASSERT_TRUE(factors);
+  const auto factors = good(learner.step(SufficientFactors{{0}}));
   EXPECT_GT(factors->samples, 0u);
   EXPECT_TRUE(factors->factors.empty());
 }

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::store {
 namespace {
 
@@ -41,31 +43,27 @@ std::vector<std::string> texts(const LogFile& log) {
 
 TEST_F(LogFileTest, RecordsAreThereAgainInTheirOrder) {
   {
-    auto log = LogFile::open(path());
-    ASSERT_TRUE(log) << log.error().what;
+    auto log = good(LogFile::open(path()));
     EXPECT_TRUE(texts(**log).empty());
     const LogFile::Record first[] = {{1, bytes("a")}, {2, bytes("")}};
     ASSERT_TRUE((*log)->append(first));
     const LogFile::Record second[] = {{3, bytes("c")}};
     ASSERT_TRUE((*log)->append(second));
   }
-  auto log = LogFile::open(path());
-  ASSERT_TRUE(log) << log.error().what;
+  auto log = good(LogFile::open(path()));
   EXPECT_EQ(texts(**log), (std::vector<std::string>{"a", "", "c"}));
 }
 
 TEST_F(LogFileTest, ACheckpointTakesThePlaceOfTheRecordsBeforeIt) {
   {
-    auto log = LogFile::open(path());
-    ASSERT_TRUE(log);
+    auto log = good(LogFile::open(path()));
     EXPECT_EQ((*log)->checkpoint()->number, 0u);
     const LogFile::Record three[] = {{1, bytes("a")}, {2, bytes("b")}, {3, bytes("c")}};
     ASSERT_TRUE((*log)->append(three));
     ASSERT_TRUE((*log)->write_checkpoint({1, bytes("one")}));
     ASSERT_TRUE((*log)->write_checkpoint({2, bytes("two")}));
   }
-  auto log = LogFile::open(path());
-  ASSERT_TRUE(log);
+  auto log = good(LogFile::open(path()));
   EXPECT_EQ((*log)->checkpoint()->number, 2u);
   EXPECT_EQ(text((*log)->checkpoint()->state), "two");
   EXPECT_EQ(texts(**log), std::vector<std::string>{"c"});
@@ -78,8 +76,7 @@ TEST_F(LogFileTest, ACheckpointTakesThePlaceOfTheRecordsBeforeIt) {
 }
 
 TEST_F(LogFileTest, AppendingTwiceChangesNothing) {
-  auto log = LogFile::open(path());
-  ASSERT_TRUE(log);
+  auto log = good(LogFile::open(path()));
   const LogFile::Record one[] = {{1, bytes("a")}};
   ASSERT_TRUE((*log)->append(one));
   ASSERT_TRUE((*log)->append(one));
@@ -87,8 +84,7 @@ TEST_F(LogFileTest, AppendingTwiceChangesNothing) {
 }
 
 TEST_F(LogFileTest, AMissingRecordIsNoticed) {
-  auto log = LogFile::open(path());
-  ASSERT_TRUE(log);
+  auto log = good(LogFile::open(path()));
   const LogFile::Record one[] = {{2, bytes("b")}};
   ASSERT_TRUE((*log)->append(one));
   EXPECT_FALSE((*log)->records());
@@ -97,25 +93,19 @@ TEST_F(LogFileTest, AMissingRecordIsNoticed) {
 TEST_F(LogFileTest, AnotherFileIsRefused) {
   std::ofstream(path()) << "this is text and no database, long enough to have a header of one "
                            "hundred bytes, which begins with another word than SQLite";
-  auto log = LogFile::open(path());
-  ASSERT_FALSE(log);
-  EXPECT_NE(log.error().what.find("index.sqlite"), std::string::npos);
+  EXPECT_TRUE(says(LogFile::open(path()), "index.sqlite"));
 }
 
 // The child is killed with records appended and the file open: what append() returned for is there.
 TEST_F(LogFileTest, AnotherOwnerIsRefused) {
   {
-    const auto log = LogFile::open(path());
-    ASSERT_TRUE(log);
+    const auto log = good(LogFile::open(path()));
     EXPECT_TRUE((*log)->claim("site a"));
     EXPECT_TRUE((*log)->claim("site a"));
   }
-  const auto log = LogFile::open(path());
-  ASSERT_TRUE(log);
+  const auto log = good(LogFile::open(path()));
   EXPECT_TRUE((*log)->claim("site a"));
-  const Status other = (*log)->claim("site b");
-  ASSERT_FALSE(other);
-  EXPECT_NE(other.error().what.find("is of site a, not of site b"), std::string::npos);
+  EXPECT_TRUE(says((*log)->claim("site b"), "is of site a, not of site b"));
 }
 
 TEST_F(LogFileTest, AKilledWriterLosesNothingThatWasDurable) {
@@ -134,8 +124,7 @@ TEST_F(LogFileTest, AKilledWriterLosesNothingThatWasDurable) {
   EXPECT_EQ(written, '1');
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  auto log = LogFile::open(path());
-  ASSERT_TRUE(log) << log.error().what;
+  auto log = good(LogFile::open(path()));
   EXPECT_EQ(texts(**log), (std::vector<std::string>{"a", "b"}));
 }
 

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/sync/testing/test_job.h"
 
@@ -38,8 +36,7 @@ TEST(Adpsgd, ExchangesKeepTheSumAndBringModelsTogether) {
       reported = model;
       return Evaluation{};
     };
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     ASSERT_EQ(job.finished.size(), 6u);
     EXPECT_NEAR(job.params(0)[3], sum / 6, 1e-4);
     EXPECT_EQ(job.params(5), job.params(0));
@@ -56,9 +53,8 @@ TEST(Adpsgd, EachStepsAtItsOwnPaceToTheOptimum) {
     TestJob::Config config = adpsgd_job(5, kRounds, {{"graph", {std::string(graph)}}});
     for (auto& learner : config.learners) learner.target = 3;
     config.takes = [](Rank rank) { return rank == 2 ? 12 : 0; };
-    TestJob job(config);
-    job.run();
-    EXPECT_TRUE(job.failures.empty() && job.errors.empty());
+    auto job = TestJob::ended(config);
+    expect_no_errors(job);
     ASSERT_EQ(job.finished.size(), 5u);
     std::uint64_t steps = 0;
     for (const auto& [rank, taken] : job.steps) steps += taken;
@@ -74,8 +70,7 @@ TEST(Adpsgd, EachStepsAtItsOwnPaceToTheOptimum) {
 
 TEST(Adpsgd, OneWorkerIsPlainTrainingBitForBit) {
   TestJob::Config config = adpsgd_job(1, 20);
-  TestJob alone(config);
-  alone.run();
+  auto alone = TestJob::ended(config);
   Quadratic plain(8, config.learners[0]);
   for (int step = 0; step < 20; ++step) ASSERT_TRUE(plain.step(LocalStep{}));
   EXPECT_EQ(alone.params(0), std::vector<float>(plain.params().begin(), plain.params().end()));
@@ -87,8 +82,7 @@ TEST(Adpsgd, TheTargetOfTheSeniorsModelEndsTheRun) {
   config.score = [](const std::vector<float>& model) {
     return Evaluation{.accuracy = model[0] < 6 ? 1.0 : 0.0};
   };
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   ASSERT_EQ(job.finished.size(), 4u);
   const Round ended = job.node(0).strategy().rounds_done();
   EXPECT_LT(ended, 100u);
@@ -104,22 +98,11 @@ TEST(Adpsgd, TwoLossesAtAnyMomentStopNobody) {
     TestJob::Config config = adpsgd_job(6, 12);
     config.takes = [](Rank rank) { return int(rank * 5 % 7); };
     TestJob job(config);
-    int events = 0;
     const Rank first = Rank(at % 6), second = Rank((at + 1 + at / 6 % 5) % 6);
-    job.after_event = [&] {
-      if (++events == at) job.crash(first);
-      if (events == at + at % 37) job.crash(second);
-    };
+    job.crash_at(at, first);
+    job.crash_at(at + at % 37, second);
     job.run();
-    EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-    EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-    const Rank witness = first != 0 && second != 0 ? 0 : first != 1 && second != 1 ? 1 : 2;
-    for (Rank rank = 0; rank < 6; ++rank) {
-      if (rank == first || rank == second) continue;
-      ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
-      EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
-      EXPECT_EQ(job.params(rank), job.params(witness));
-    }
+    expect_ended_alike(job, 12);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/server_and_workers.h"
 #include "longhaul/sync/testing/test_job.h"
 
@@ -25,9 +26,7 @@ TestJob::Config asp_job(std::uint32_t n, std::vector<Setting> settings = {}) {
 TEST(Asp, R3_8_OneWorkerIsPlainTraining) {
   TestJob::Config plain = asp_job(1);
   plain.sync = "bsp";
-  TestJob asp(asp_job(1)), sgd(plain);
-  asp.run();
-  sgd.run();
+  auto asp = TestJob::ended(asp_job(1)), sgd = TestJob::ended(plain);
   EXPECT_EQ(asp.finished[0], 1);
   EXPECT_EQ(asp.steps[0], 12u);
   for (std::size_t i = 0; i < 8; ++i)
@@ -40,8 +39,7 @@ TEST(Asp, R3_9_StalenessIsThatOfTheOthersAtEqualSpeeds) {
     config.roles.assign(n, std::uint8_t(Role::worker));
     config.roles.push_back(std::uint8_t(Role::server));
     config.server = n;
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     const auto& staleness = job.records[{n, "staleness"}];
     ASSERT_EQ(staleness.size(), 12u * n);
     for (std::size_t i = 0; i < staleness.size(); ++i)
@@ -60,15 +58,13 @@ TEST(Asp, ANodeThatServesAndWorksSaysWhichOfThemWaits) {
 }
 
 TEST(Asp, R3_22_WithoutLambdaOrWithoutDelayCompensationChangesNoBit) {
-  TestJob plain(asp_job(3)), alone(asp_job(1));
-  plain.run();
-  alone.run();
+  auto plain = TestJob::ended(asp_job(3)), alone = TestJob::ended(asp_job(1));
   for (const char* kind : {"constant", "adaptive"}) {
-    TestJob none(asp_job(3, {{"compensation", {std::string(kind)}}, {"lambda", {0.0}}}));
-    none.run();
+    auto none =
+        TestJob::ended(asp_job(3, {{"compensation", {std::string(kind)}}, {"lambda", {0.0}}}));
     EXPECT_EQ(none.params(0), plain.params(0)) << kind;
-    TestJob one(asp_job(1, {{"compensation", {std::string(kind)}}, {"lambda", {3.0}}}));
-    one.run();
+    auto one =
+        TestJob::ended(asp_job(1, {{"compensation", {std::string(kind)}}, {"lambda", {3.0}}}));
     EXPECT_EQ(one.params(0), alone.params(0)) << kind;
   }
 }
@@ -95,17 +91,13 @@ TEST(Asp, R3_22_CompensatesByTheFormula) {
 
 // Running statistics: of one worker its own, of several the newest of each count alike.
 TEST(Asp, BuffersOfOneWorkerAreItsOwn) {
-  TestJob job(asp_job(1));
-  job.run();
+  auto job = TestJob::ended(asp_job(1));
   EXPECT_EQ(job.params(0).back(), 12.f);
 }
 
 TEST(Asp, ALostWorkerIsNotWaitedForAndItsUpdatesStay) {
   TestJob job(asp_job(3));
-  int events = 0;
-  job.after_event = [&] {
-    if (++events == 40) job.crash(2);
-  };
+  job.crash_at(40, 2);
   job.run();
   EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
   EXPECT_EQ(job.params(0), job.params(1));
@@ -114,14 +106,11 @@ TEST(Asp, ALostWorkerIsNotWaitedForAndItsUpdatesStay) {
 
 TEST(Asp, WithoutItsServerARunEndsAndSaysWhoIsLost) {
   TestJob job(asp_job(3));
-  int events = 0;
-  job.after_event = [&] {
-    if (++events == 40) job.crash(0);
-  };
+  job.crash_at(40, 0);
   job.run();
   for (const Rank rank : {1u, 2u}) {
-    EXPECT_NE(job.failures[rank].find("server is lost: site site0 (rank 0)"), std::string::npos);
-    EXPECT_NE(job.failures[rank].find("resume"), std::string::npos);
+    EXPECT_TRUE(says(job.failures[rank], "server is lost: site site0 (rank 0)"));
+    EXPECT_TRUE(says(job.failures[rank], "resume"));
   }
 }
 

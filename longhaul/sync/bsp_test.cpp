@@ -54,8 +54,7 @@ TEST(Bsp, R3_2_AllParametersAndBuffersAreBitEqualAfterEveryRound) {
 
 TEST(Bsp, R3_3_OneNodeIsPlainTrainingBitForBit) {
   const auto learners = unequal(1, 2);
-  TestJob job({.learners = learners, .stop = {.max_rounds = 30}});
-  job.run();
+  auto job = TestJob::ended({.learners = learners, .stop = {.max_rounds = 30}});
   Quadratic plain(8, learners[0]);
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(plain.step(LocalStep{}));
   EXPECT_EQ(job.params(0), std::vector<float>(plain.params().begin(), plain.params().end()));
@@ -63,9 +62,8 @@ TEST(Bsp, R3_3_OneNodeIsPlainTrainingBitForBit) {
 
 TEST(Bsp, StopsWhenAllTogetherHaveUsedMaxSamples) {
   for (std::uint64_t buffers : {0u, 3u}) {
-    TestJob job({.learners = unequal(3, buffers),  // 1 + 2 + 3 samples a step
-                 .stop = {.max_rounds = 100, .max_samples = 54}});
-    job.run();
+    auto job = TestJob::ended({.learners = unequal(3, buffers),  // 1 + 2 + 3 samples a step
+                               .stop = {.max_rounds = 100, .max_samples = 54}});
     for (Rank rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(job.finished[rank], 1);
       EXPECT_EQ(job.node(rank).strategy().rounds_done(), 9u);
@@ -91,8 +89,7 @@ TEST(Bsp, ReportsAtTheCadenceAndStopsAtTheTarget) {
 TEST(Bsp, AGradientThatIsNotFiniteEndsTheRunNamingSiteRoundAndRemedy) {
   auto learners = unequal(2);
   learners[1].target = std::numeric_limits<float>::infinity();
-  TestJob job({.learners = learners});
-  job.run();
+  auto job = TestJob::ended({.learners = learners});
   ASSERT_EQ(job.failures.size(), 1u);
   const std::string why = job.failures[1];
   for (const char* part : {"bsp", "round 0", "site1", "not finite", "lower [optimizer] rate"})
@@ -102,8 +99,7 @@ TEST(Bsp, AGradientThatIsNotFiniteEndsTheRunNamingSiteRoundAndRemedy) {
 }
 
 TEST(Bsp, RecordsTheLossOfEveryRoundOnEveryNode) {
-  TestJob job({.learners = unequal(2), .stop = {.max_rounds = 3}});
-  job.run();
+  auto job = TestJob::ended({.learners = unequal(2), .stop = {.max_rounds = 3}});
   for (Rank rank = 0; rank < 2; ++rank) {
     const auto& losses = job.records[{rank, "train_loss"}];
     ASSERT_EQ(losses.size(), 3u);

@@ -42,13 +42,11 @@ TEST(Dpsgd, AdaptThenCombineOnACompleteGraphIsBsp) {
   TestJob::Config config = dpsgd_job(5, mixing("complete", "adapt_then_combine"), 20);
   config.stop.report_every = 1;
   config.score = record(seen);
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   config.sync = "bsp";
   config.settings = {};
   config.score = record(of_bsp);
-  TestJob bsp(config);
-  bsp.run();
+  auto bsp = TestJob::ended(config);
   ASSERT_EQ(seen.size(), 20u);
   ASSERT_EQ(of_bsp.size(), 20u);
   for (std::size_t round = 0; round < seen.size(); ++round) {
@@ -69,8 +67,7 @@ TEST(Dpsgd, PublishedOrderMixesTheModelsBeforeTheStep) {
     (first.empty() ? first : second) = model;
     return Evaluation{};
   };
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   double mean_target = 0;
   for (const auto& learner : config.learners) mean_target += double(learner.target) / 4;
   const double x0 = 10, rate = 0.1f;  // element 0: target of rank k is k^2
@@ -81,9 +78,7 @@ TEST(Dpsgd, PublishedOrderMixesTheModelsBeforeTheStep) {
   config.sync = "bsp";
   config.settings = {};
   config.stop.max_rounds = 1;
-  TestJob bsp(config), once(dpsgd_job(4, mixing("complete"), 1));
-  bsp.run();
-  once.run();
+  auto bsp = TestJob::ended(config), once = TestJob::ended(dpsgd_job(4, mixing("complete"), 1));
   EXPECT_NEAR(once.params(0)[0], bsp.params(0)[0], 1e-5);
   EXPECT_NEAR(bsp.params(0)[0], mean, 1e-5);
 }
@@ -161,10 +156,8 @@ TEST(Dpsgd, AllWaysEndWithOneModelNearTheOptimum) {
         // In the gate one in three: every graph, and every order with each of what is sent.
         if (longhaul::testing::kGate && number++ % 3 != 0) continue;
         SCOPED_TRACE(std::string(graph) + " " + order + " " + send);
-        TestJob job(dpsgd_job(kWorkers, mixing(graph, order, send, 2), 25));
-        job.run();
-        EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-        EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+        auto job = TestJob::ended(dpsgd_job(kWorkers, mixing(graph, order, send, 2), 25));
+        expect_no_errors(job);
         ASSERT_EQ(job.finished.size(), kWorkers);
         for (Rank rank = 1; rank < kWorkers; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
         double mean = 0;
@@ -212,8 +205,7 @@ TEST(Dpsgd, DifferencesThroughACoarseCodecReachConsensus) {
 TEST(Dpsgd, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   TestJob::Config config = dpsgd_job(4, mixing("ring"), 1000);
   config.stop = {.max_rounds = 1000, .max_samples = 30, .report_every = 2, .lag = 1};
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   // 4 in a round: 32 after round 7, which is reported; it takes effect a round later.
   for (Rank rank = 0; rank < 4; ++rank)
     EXPECT_EQ(job.node(rank).strategy().rounds_done(), 9u) << rank;
@@ -222,8 +214,7 @@ TEST(Dpsgd, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
 TEST(Dpsgd, AModelThatIsNotFiniteEndsTheRunWithAReason) {
   TestJob::Config config = dpsgd_job(3, mixing("ring"), 1000);
   for (auto& learner : config.learners) learner.rate = 1e6f;
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   ASSERT_FALSE(job.failures.empty());
   EXPECT_NE(job.failures.begin()->second.find("lower [optimizer] rate"), std::string::npos);
 }
@@ -248,19 +239,10 @@ TEST(Dpsgd, TheOthersGoOnWithoutALostNeighbour) {
       for (int at = longhaul::testing::kGate ? 113 * number++ : 0; at < 700; at += kEvery) {
         SCOPED_TRACE(std::string(graph) + " " + send + " " + std::to_string(at));
         TestJob job(config);
-        int events = 0;
-        job.after_event = [&] {
-          if (++events == at) job.crash(3);
-          if (events == at + 40) job.crash(5);
-        };
+        job.crash_at(at, 3);
+        job.crash_at(at + 40, 5);
         job.run();
-        EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-        EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-        for (const Rank rank : {0u, 1u, 2u, 4u, 6u}) {
-          ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
-          EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
-          EXPECT_EQ(job.params(rank), job.params(0));
-        }
+        expect_ended_alike(job, 12);
       }
     }
   }

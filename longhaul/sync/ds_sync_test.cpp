@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -47,8 +48,7 @@ std::vector<std::vector<double>> after_rounds(TestJob& job, std::uint32_t n, Rou
   };
   job.run();
   job.after_event = {};
-  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+  expect_no_errors(job);
   EXPECT_EQ(job.finished.size(), n);
   return after;
 }
@@ -93,12 +93,10 @@ TEST(DsSync, Inv8_OneGroupOfAllIsBspWithMomentumToo) {
       TestJob::Config config =
           shuffled_job(5, shuffling(schedule, 5), longhaul::testing::kGate ? 12 : 50);
       for (auto& learner : config.learners) learner.momentum = momentum, learner.buffers = 0;
-      TestJob job(config);
-      job.run();
+      auto job = TestJob::ended(config);
       config.sync = "bsp";
       config.settings = {};
-      TestJob bsp(config);
-      bsp.run();
+      auto bsp = TestJob::ended(config);
       for (std::size_t i = 0; i < 8; ++i)
         EXPECT_NEAR(job.params(2)[i], bsp.params(2)[i], 1e-6 * std::abs(double(bsp.params(2)[i])));
     }
@@ -119,8 +117,7 @@ TEST(DsSync, Inv11_OptimizerStateIsAveragedIfAskedFor) {
     TestJob::Config config = shuffled_job(4, shuffling("grid", 4), 6);
     for (auto& learner : config.learners) learner.momentum = 0.9f;
     config.settings.push_back({"sync_state", {synced}});
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     ASSERT_EQ(job.finished.size(), 4u);
     const auto first = optimizer_state_of(job, 0), last = optimizer_state_of(job, 3);
     ASSERT_FALSE(first.empty());
@@ -137,8 +134,7 @@ TEST(DsSync, Inv11_StateIsEqualAfterAFullCycleWithoutStepsBetween) {
     EXPECT_TRUE(learner->step(OptimizerState{std::vector<float>(8, float(rank * rank))}));
     return learner;
   };
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   for (Rank rank = 0; rank < 4; ++rank)
     EXPECT_EQ(optimizer_state_of(job, rank), std::vector<float>(8, 3.5f)) << rank;
 }
@@ -155,8 +151,8 @@ TEST(DsSync, StateIsSavedWithTheRest) {
 
 TEST(DsSync, OnlyATopologyCanSense) {
   for (const char* schedule : {"topology", "grid"}) {
-    TestJob job(shuffled_job(4, {{"schedule", {std::string(schedule)}}, {"sense", {true}}}, 3));
-    job.run();
+    auto job = TestJob::ended(
+        shuffled_job(4, {{"schedule", {std::string(schedule)}}, {"sense", {true}}}, 3));
     EXPECT_EQ(job.finished.size(), 4u);
     const bool senses = schedule == std::string("topology");
     EXPECT_EQ(job.records.contains({0, "slow_sites"}), senses);
@@ -179,8 +175,7 @@ TEST(DsSync, SwaAveragesTheLastRounds) {
       models.push_back(double(model[0]));
       return Evaluation{};
     };
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     ASSERT_EQ(models.size(), rounds);
     double mean = 0;
     for (std::size_t k = first; k < rounds; ++k) mean += models[k] / double(rounds - first);
@@ -190,8 +185,7 @@ TEST(DsSync, SwaAveragesTheLastRounds) {
 }
 
 TEST(DsSync, RecordsTheGroupOfEachRound) {
-  TestJob job(shuffled_job(9, shuffling("grid", 3), 4));
-  job.run();
+  auto job = TestJob::ended(shuffled_job(9, shuffling("grid", 3), 4));
   const auto groups = job.records.at({4, "group"});
   ASSERT_EQ(groups.size(), 4u);
   EXPECT_EQ(groups[0].second, 1) << "the second row";
@@ -232,10 +226,7 @@ TEST(DsSync, WithoutTheLowestRankTheNextOneGivesTheFinalModel) {
     TestJob::Config config = still_job(4, shuffling("random", 2), 1);
     config.settings.push_back({"final", {std::string("rank0")}});
     TestJob job(config);
-    int events = 0;
-    job.after_event = [&] {
-      if (++events == at) job.crash(0);
-    };
+    job.crash_at(at, 0);
     job.run();
     EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
     for (const Rank rank : {1u, 2u, 3u}) {
@@ -249,8 +240,7 @@ TEST(DsSync, WithoutTheLowestRankTheNextOneGivesTheFinalModel) {
 TEST(DsSync, EndsWithTheRoundInWhichTheReporterHasCountedEnough) {
   TestJob::Config config = shuffled_job(4, {}, 1000);
   config.stop = {.max_rounds = 1000, .max_samples = 30, .report_every = 2, .lag = 1};
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   // 4 in a round: 32 after round 7, which is reported; it takes effect a round later.
   for (Rank rank = 0; rank < 4; ++rank)
     EXPECT_EQ(job.node(rank).strategy().rounds_done(), 9u) << rank;
@@ -271,11 +261,10 @@ TEST(DsSync, SettingsThatCannotBeAreRefusedWithTheRemedy) {
   };
   EXPECT_EQ(why({}, 1), "");
   EXPECT_EQ(why({.group_size = 5}, 5), "");
-  EXPECT_NE(why({.group_size = 6}, 5)
-                .find("[sync] group_size = 6: expected 2 to the number of workers, which is 5"),
-            std::string::npos);
+  EXPECT_TRUE(says(why({.group_size = 6}, 5),
+                   "[sync] group_size = 6: expected 2 to the number of workers, which is 5"));
   EXPECT_NE(why({.group_size = 1}, 5), "");
-  EXPECT_NE(why({.min_sites = 6}, 5).find("min_sites = 6"), std::string::npos);
+  EXPECT_TRUE(says(why({.min_sites = 6}, 5), "min_sites = 6"));
 }
 
 // Workers see the new view in different rounds, whichever moment it is; a second loss may come
@@ -290,19 +279,10 @@ TEST(DsSync, TheSurvivorsGoOnInGroupsOfTheirOwn) {
       config.takes = [](Rank rank) { return int(rank * 5 % 7) * 3; };
       SCOPED_TRACE(std::string(schedule) + " " + std::to_string(at));
       TestJob job(config);
-      int events = 0;
-      job.after_event = [&] {
-        if (++events == at) job.crash(3);
-        if (events == at + at % 83) job.crash(5);
-      };
+      job.crash_at(at, 3);
+      job.crash_at(at + at % 83, 5);
       job.run();
-      EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-      for (const Rank rank : {0u, 1u, 2u, 4u, 6u, 7u, 8u}) {
-        ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
-        EXPECT_EQ(job.node(rank).strategy().rounds_done(), 12u);
-        EXPECT_EQ(job.params(rank), job.params(0));
-      }
+      expect_ended_alike(job, 12);
     }
   }
 }
@@ -311,14 +291,10 @@ TEST(DsSync, WithFewerSitesThanAskedForTheRunEnds) {
   TestJob::Config config = shuffled_job(4, {}, 1000);
   config.settings.push_back({"min_sites", {std::int64_t{4}}});
   TestJob job(config);
-  int events = 0;
-  job.after_event = [&] {
-    if (++events == 50) job.crash(2);
-  };
+  job.crash_at(50, 2);
   job.run();
   ASSERT_EQ(job.failures.size(), 3u);
-  EXPECT_NE(job.failures.begin()->second.find("3 of 4 sites are left"), std::string::npos)
-      << job.failures.begin()->second;
+  EXPECT_TRUE(says(job.failures.begin()->second, "3 of 4 sites are left"));
 }
 
 TEST(DsSync, AllSchedulesEndWithOneModelNearTheOptimum) {
@@ -327,10 +303,8 @@ TEST(DsSync, AllSchedulesEndWithOneModelNearTheOptimum) {
     for (const std::uint32_t n : {1u, 2u, 3u, 5u, 9u}) {
       if (longhaul::testing::kGate && (n == 2 || n == 9)) continue;
       SCOPED_TRACE(std::string(schedule) + " of " + std::to_string(n));
-      TestJob job(shuffled_job(n, shuffling(schedule, 0, 2), kRounds));
-      job.run();
-      EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-      EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+      auto job = TestJob::ended(shuffled_job(n, shuffling(schedule, 0, 2), kRounds));
+      expect_no_errors(job);
       ASSERT_EQ(job.finished.size(), n);
       double mean = 0;
       for (Rank rank = 0; rank < n; ++rank) mean += double(rank * rank) / n;

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "longhaul/sync/testing/server_and_workers.h"
+#include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::ServerAndWorkers;
+using testing::TestJob;
 
 // Nobody trains; workers are where the test put them. Nothing is in flight after a pull and push.
 TEST(Easgd, R3_19_WhatWorkersAndCentreHoldTogetherIsConserved) {
@@ -55,8 +55,7 @@ TestJob::Config easgd_job(std::uint32_t n, std::vector<Setting> codec = {}) {
 
 TEST(Easgd, AllEndWithTheCentre) {
   for (const auto& codec : {std::vector<Setting>{}, {{"kind", {std::string("int8")}}}}) {
-    TestJob job(easgd_job(4, codec));
-    job.run();
+    auto job = TestJob::ended(easgd_job(4, codec));
     ASSERT_EQ(job.finished.size(), 4u);
     for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
     EXPECT_TRUE(job.errors.empty());

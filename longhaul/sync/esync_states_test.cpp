@@ -206,12 +206,7 @@ TEST(States, RepeatedQuestionsAndUnaskedAnswersChangeNothing) {
   Net net(3);
   for (const Rank rank : {0u, 2u})
     ask(net, rank, {.round = 0, .steps = 1, .ahead = 1, .step_s = 2e-6});
-  const auto message = [](const auto& fields) {
-    Message m;
-    m.kind = fields.kKind;
-    m.head = Payload(share(to_wire(fields)));
-    return m;
-  };
+  const auto message = [](const auto& fields) { return longhaul::testing::message_of(fields); };
   const States::Query query{0, 1, 1, 1e-7, 0, 0};
   ask(net, 1, {.round = 0, .steps = 1, .ahead = 1, .step_s = 1e-7});
   net.run(100);

@@ -45,8 +45,7 @@ TEST(ESync, UpdatesCountAlikeOrByWhatTheirSitesHold) {
     TestJob::Config config = config_of("leases", two);
     config.settings.push_back({"weights", {samples ? "samples"s : "equal"s}});
     config.stop.max_rounds = 1;
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     EXPECT_NEAR(job.params(0)[0] - 8, 0.5 * (samples ? 0.75 : 0.5), 1e-6);
   }
 }
@@ -97,8 +96,7 @@ TEST(ESync, TheStatesMayBeKeptWhereNothingIsLearned) {
   TestJob::Config config = config_of("leases", learners(3, {}));
   config.roles = {std::uint8_t(Role::worker), std::uint8_t(Role::worker),
                   std::uint8_t(Role::state_server)};
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.finished[rank], 1) << rank;
 }
 

@@ -88,8 +88,7 @@ TEST(FedAsync, TheProximalTermHoldsLocalStepsBack) {
 }
 
 TEST(FedAsync, AllEndAlikeAndSavingChangesNothing) {
-  TestJob job(fedasync_job(4, {}));
-  job.run();
+  auto job = TestJob::ended(fedasync_job(4, {}));
   for (Rank rank = 1; rank < 4; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
   EXPECT_EQ(changed_by_saving(fedasync_job(3, {})), "");
 }

@@ -59,8 +59,7 @@ TEST(FedAt, TheModelIsTheSharedMeanOfTheTiersModels) {
 TEST(FedAt, ATierLoopsAlone) {
   TestJob::Config config = fedat_job(4, {{"tiers", {std::int64_t{2}}}});
   config.takes = [](Rank rank) { return rank < 2 ? 10 * int(rank) : 80; };
-  TestJob job(config);
-  job.run();
+  auto job = TestJob::ended(config);
   EXPECT_EQ(job.finished.size(), 4u);
   EXPECT_GT(job.steps[0], 3 * job.steps[2]);
   EXPECT_LE(job.steps[0], job.steps[1] + 3);
@@ -72,9 +71,7 @@ TEST(FedAt, OneWorkerIsLocalTrainingOfThatProximalTerm) {
   TestJob::Config prox = tied;
   prox.sync = "fedprox";
   prox.settings = {{"steps", {std::int64_t{3}}}, {"mu", {0.4}}};
-  TestJob a(tied), b(prox);
-  a.run();
-  b.run();
+  auto a = TestJob::ended(tied), b = TestJob::ended(prox);
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(a.params(0)[i], b.params(0)[i], 1e-4) << i;
 }
 
@@ -89,10 +86,7 @@ TEST(FedAt, ALostWorkerIsNotWaitedFor) {
   EXPECT_EQ(halves.records("tier").size(), 2u);
   for (int moment = 20; moment < 80; moment += 7) {
     TestJob job(fedat_job(4, {{"tiers", {std::int64_t{2}}}}));
-    int events = 0;
-    job.after_event = [&] {
-      if (++events == moment) job.crash(2);
-    };
+    job.crash_at(moment, 2);
     job.run();
     for (Rank rank : {0u, 1u, 3u}) EXPECT_EQ(job.finished[rank], 1) << moment;
     EXPECT_EQ(job.params(0), job.params(3));
@@ -100,8 +94,7 @@ TEST(FedAt, ALostWorkerIsNotWaitedFor) {
 }
 
 TEST(FedAt, AllEndAlikeAndSavingChangesNothing) {
-  TestJob job(fedat_job(5, {}));
-  job.run();
+  auto job = TestJob::ended(fedat_job(5, {}));
   for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
   EXPECT_EQ(job.node(3).strategy().rounds_done(), 6u);
   EXPECT_EQ(changed_by_saving(fedat_job(5, {})), "");

@@ -3,12 +3,14 @@
 #include <set>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::learners;
+using testing::plain_job;
 using testing::Quadratic;
 using testing::TestJob;
 using namespace std::string_literals;
@@ -18,15 +20,11 @@ Setting set(std::string key, std::int64_t value) { return {std::move(key), {valu
 // FedAvg's, and DiLoCo's with an outer optimiser that adds the mean as it is.
 TEST(FedAvg, R3_11_OneStepOfSgdWithEqualSharesEqualsBspAndSoDoesDiLoCo) {
   const auto equal = learners(4, {.start = 1, .rate = 0.1f, .samples = 3, .buffers = 2});
-  TestJob bsp({.learners = equal, .stop = {.max_rounds = 12}});
-  bsp.run();
+  auto bsp = TestJob::ended({.learners = equal, .stop = {.max_rounds = 12}});
   for (const char* sync : {"fedavg", "diloco"}) {
-    TestJob job({.sync = sync,
-                 .settings = {set("steps", 1)},
-                 .outer = {{"kind", {"nesterov"s}}, {"rate", {1.0}}, {"momentum", {0.0}}},
-                 .learners = equal,
-                 .stop = {.max_rounds = 12}});
-    job.run();
+    TestJob::Config config = plain_job(sync, {set("steps", 1)}, equal, 12);
+    config.outer = {{"kind", {"nesterov"s}}, {"rate", {1.0}}, {"momentum", {0.0}}};
+    auto job = TestJob::ended(config);
     for (Rank rank = 0; rank < 4; ++rank) {
       ASSERT_EQ(job.finished[rank], 1) << sync;
       testing::expect_near(job.params(rank), bsp.params(rank), 1e-6);
@@ -42,19 +40,14 @@ TEST(FedAvg, R3_12_WeightsAreSharesOfTheSamplesAndSumToOne) {
       std::vector<Quadratic::Config> all(3, {.target = 8, .slope = 0, .start = 8, .rate = 0.5f});
       for (std::size_t k = 0; k < 3; ++k) all[k].samples = std::uint64_t(n_k[k]);
       all[probe].target = 9;  // u of this one is 1/2, of the others 0
-      TestJob job({.sync = "fedavg",
-                   .settings = {set("steps", 1), {"weights", {equal ? "equal"s : "samples"s}}},
-                   .learners = all,
-                   .stop = {.max_rounds = 1}});
-      job.run();
+      auto job = TestJob::ended(plain_job(
+          "fedavg", {set("steps", 1), {"weights", {equal ? "equal"s : "samples"s}}}, all, 1));
       EXPECT_NEAR(job.params(0)[0] - 8, 0.5 * (equal ? 1. / 3 : n_k[probe] / 8), 1e-6);
     }
     std::vector<Quadratic::Config> same(3, {.target = 1, .start = 7, .rate = 0.3f});
     for (std::size_t k = 0; k < 3; ++k) same[k].samples = std::uint64_t(n_k[k]);
-    TestJob job({.sync = "fedavg", .learners = same, .stop = {.max_rounds = 1}});
-    TestJob one({.sync = "fedavg", .learners = {same[0]}, .stop = {.max_rounds = 1}});
-    job.run();
-    one.run();
+    auto job = TestJob::ended(plain_job("fedavg", {}, same, 1));
+    auto one = TestJob::ended(plain_job("fedavg", {}, {same[0]}, 1));
     EXPECT_EQ(job.params(1), one.params(0));
   }
 }
@@ -63,12 +56,10 @@ TEST(FedAvg, R3_12_WeightsAreSharesOfTheSamplesAndSumToOne) {
 TEST(FedAvg, R3_13_AllNodesDrawTheSameWorkers) {
   std::set<std::vector<std::set<Rank>>> sequences;
   for (std::uint64_t seed : {1u, 2u}) {
-    TestJob job({.sync = "fedavg",
-                 .settings = {set("steps", 2), {"fraction", {0.4}}},
-                 .learners = learners(5, {.buffers = 1}),
-                 .stop = {.max_rounds = 30},
-                 .seed = seed});
-    job.run();
+    TestJob::Config config = plain_job("fedavg", {set("steps", 2), {"fraction", {0.4}}},
+                                       learners(5, {.buffers = 1}), 30);
+    config.seed = seed;
+    auto job = TestJob::ended(config);
     std::vector<std::set<Rank>> computed(30);
     for (Rank rank = 0; rank < 5; ++rank) {
       EXPECT_EQ(job.finished[rank], 1);
@@ -83,27 +74,18 @@ TEST(FedAvg, R3_13_AllNodesDrawTheSameWorkers) {
 }
 
 TEST(FedAvg, AtLeastOneWorkerComputes) {
-  TestJob job({.sync = "fedavg",
-               .settings = {{"fraction", {0.01}}},
-               .learners = learners(3, {}),
-               .stop = {.max_rounds = 4}});
-  job.run();
+  auto job = TestJob::ended(plain_job("fedavg", {{"fraction", {0.01}}}, learners(3, {}), 4));
   EXPECT_EQ(job.steps[0] + job.steps[1] + job.steps[2], 4u * 20);
 }
 
 TEST(FedAvg, TheLocalOptimiserStartsAfreshUnlessToldToStay) {
   const Quadratic::Config learner{.start = 1, .rate = 0.1f, .momentum = 0.9f};
   for (bool reset : {true, false}) {
-    TestJob job({.sync = "fedavg",
-                 .settings = {set("steps", 3), {"reset_optimizer", {reset}}},
-                 .learners = {learner},
-                 .stop = {.max_rounds = 2}});
-    job.run();
+    auto job = TestJob::ended(
+        plain_job("fedavg", {set("steps", 3), {"reset_optimizer", {reset}}}, {learner}, 2));
     Quadratic plain(8, learner);
     for (int i = 0; i < 6; ++i) {
-      if (reset && i == 3) {
-        ASSERT_TRUE(plain.step(ResetOptimizer{}));
-      }
+      if (reset && i == 3) ASSERT_TRUE(plain.step(ResetOptimizer{}));
       ASSERT_TRUE(plain.step(LocalStep{}));
     }
     testing::expect_near(job.params(0), plain.params(), 1e-6);
@@ -111,23 +93,18 @@ TEST(FedAvg, TheLocalOptimiserStartsAfreshUnlessToldToStay) {
 }
 
 TEST(FedAvg, FewerThanMinSitesEndTheRunNamingTheLost) {
-  TestJob job({.sync = "fedavg",
-               .settings = {set("min_sites", 3)},
-               .learners = learners(3, {}),
-               .stop = {.max_rounds = longhaul::testing::kGate ? 100 : 1000}});
+  TestJob job(plain_job("fedavg", {set("min_sites", 3)}, learners(3, {}),
+                        longhaul::testing::kGate ? 100 : 1000));
   job.crash(1);
   job.run();
   ASSERT_EQ(job.failures.size(), 2u);
   for (const char* part : {"2 of 3 sites", "min_sites is 3", "lost: site1"})
-    EXPECT_NE(job.failures[2].find(part), std::string::npos) << job.failures[2];
+    EXPECT_TRUE(says(job.failures[2], part));
 }
 
 TEST(FedAvg, MoreMinSitesThanSitesAreRefused) {
-  const Status status = testing::status_of(
-      "fedavg", {set("min_sites", 2)},
-      {{"oregon", 0}, {"oregon", 1}, {"tokyo", 0, 0, std::uint8_t(Role::server)}});
-  ASSERT_FALSE(status);
-  EXPECT_NE(status.error().what.find("min_sites"), std::string::npos);
+  const Members two = {{"oregon", 0}, {"oregon", 1}, {"tokyo", 0, 0, std::uint8_t(Role::server)}};
+  EXPECT_TRUE(says(testing::status_of("fedavg", {set("min_sites", 2)}, two), "min_sites"));
 }
 
 // A quadratic whose steps are of batches of `batch` of its samples.
@@ -155,21 +132,17 @@ TEST(FedAvg, EpochsTakeMoreStepsAtLargeSitesAndFedNovaMakesUpForIt) {
   constexpr bool kGate = longhaul::testing::kGate;
   constexpr Round kRounds = longhaul::testing::kGate ? 130 : 1000;
   const auto run = [](const std::string& weights) {
-    TestJob job({.sync = "fedavg",
-                 .settings = {{"epochs", {1.}}, {"weights", {weights}}},
-                 .learners = learners(2, {}),
-                 .make_learner =
-                     [](Rank rank) {
-                       return std::make_unique<InBatches>(
-                           Quadratic::Config{.target = float(rank),
-                                             .slope = 0,
-                                             .start = kGate ? 0.5f : 10,
-                                             .rate = kGate ? 3e-3f : 1e-3f,
-                                             .samples = rank == 0 ? 2u : 80u},
-                           2);
-                     },
-                 .stop = {.max_rounds = kRounds}});
-    job.run();
+    TestJob::Config config =
+        plain_job("fedavg", {{"epochs", {1.}}, {"weights", {weights}}}, learners(2, {}), kRounds);
+    config.make_learner = [](Rank rank) {
+      const Quadratic::Config like{.target = float(rank),
+                                   .slope = 0,
+                                   .start = kGate ? 0.5f : 10,
+                                   .rate = kGate ? 3e-3f : 1e-3f,
+                                   .samples = rank == 0 ? 2u : 80u};
+      return std::make_unique<InBatches>(like, 2);
+    };
+    auto job = TestJob::ended(config);
     EXPECT_EQ(job.failures.size(), 0u);
     // A step on a copy, then an epoch a round.
     EXPECT_EQ(job.steps[0], kRounds + 1);
@@ -184,49 +157,30 @@ TEST(FedAvg, EpochsTakeMoreStepsAtLargeSitesAndFedNovaMakesUpForIt) {
 
 // 1.1 * 100 is a little more than 110.
 TEST(FedAvg, EpochsOfADecimalTakeItsBatches) {
-  TestJob job({.sync = "fedavg",
-               .settings = {{"epochs", {1.1}}},
-               .learners = learners(2, {}),
-               .make_learner =
-                   [](Rank) {
-                     return std::make_unique<InBatches>(
-                         Quadratic::Config{.rate = 1e-3f, .samples = 200}, 2);
-                   },
-               .stop = {.max_rounds = 2}});
-  job.run();
+  TestJob::Config config = plain_job("fedavg", {{"epochs", {1.1}}}, learners(2, {}), 2);
+  config.make_learner = [](Rank) {
+    return std::make_unique<InBatches>(Quadratic::Config{.rate = 1e-3f, .samples = 200}, 2);
+  };
+  auto job = TestJob::ended(config);
   for (const Rank rank : {0u, 1u}) EXPECT_EQ(job.steps[rank], 1 + 2 * 110u);
 }
 
-TEST(FedAvg, SavingAndLoadingWithEpochsChangesNothing) {
-  EXPECT_EQ(testing::changed_by_saving(
-                {.sync = "fedavg",
-                 .settings = {{"epochs", {2.}}, {"weights", {"fednova"s}}, {"momentum", {0.5}}},
-                 .outer = {{"kind", {"adam"s}}},
-                 .learners = learners(3, {.momentum = 0.5f, .buffers = 1}),
-                 .stop = {.max_rounds = 4}}),
-            "");
-}
-
 TEST(FedAvg, SavingAndLoadingAfterAnyEventChangesNothing) {
-  const TestJob::Config config{.sync = "fedavg",
-                               .settings = {set("steps", 2), {"fraction", {0.5}}},
-                               .outer = {{"kind", {"adam"s}}},
-                               .learners = learners(3, {.momentum = 0.5f, .buffers = 1}),
-                               .stop = {.max_rounds = 4}};
+  TestJob::Config config = plain_job("fedavg", {set("steps", 2), {"fraction", {0.5}}},
+                                     learners(3, {.momentum = 0.5f, .buffers = 1}), 4);
+  config.outer = {{"kind", {"adam"s}}};
   EXPECT_EQ(testing::changed_by_saving(config), "");
-  TestJob::Config epochs = config;
-  epochs.settings = {{"epochs", {2.}}, {"weights", {"fednova"s}}, {"momentum", {0.5}}};
-  EXPECT_EQ(testing::changed_by_saving(epochs), "");
+  config.settings = {{"epochs", {2.}}, {"weights", {"fednova"s}}, {"momentum", {0.5}}};
+  EXPECT_EQ(testing::changed_by_saving(config), "");
 }
 
 TEST(FedAvg, StopsWhenAllTogetherHaveUsedMaxSamples) {
   auto all = learners(3, {});
   for (std::size_t k = 0; k < 3; ++k) all[k].samples = k + 1;
-  TestJob job({.sync = "fedavg",
-               .settings = {set("steps", 2)},  // 12 samples a round
-               .learners = all,
-               .stop = {.max_rounds = 100, .max_samples = 49}});
-  job.run();
+  auto job = TestJob::ended({.sync = "fedavg",
+                             .settings = {set("steps", 2)},  // 12 samples a round
+                             .learners = all,
+                             .stop = {.max_rounds = 100, .max_samples = 49}});
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.node(rank).strategy().rounds_done(), 5u);
 }
 

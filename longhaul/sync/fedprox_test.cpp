@@ -23,11 +23,10 @@ TEST(FedProx, R3_14_WithoutAPullItIsFedAvgBitForBit) {
 // On lambda/2 (x - a)^2 with lambda = 1: the local steps tend to (a + mu X) / (1 + mu).
 TEST(FedProx, R3_15_LocalStepsTendToWhereThePullsBalance) {
   for (const double mu : {0.5, 3.0}) {
-    TestJob job({.sync = "fedprox",
-                 .settings = {{"mu", {mu}}, {"steps", {std::int64_t{200}}}},
-                 .learners = {{.target = 2, .slope = 0, .start = 10, .rate = 0.1f}},
-                 .stop = {.max_rounds = 2}});
-    job.run();
+    auto job = TestJob::ended({.sync = "fedprox",
+                               .settings = {{"mu", {mu}}, {"steps", {std::int64_t{200}}}},
+                               .learners = {{.target = 2, .slope = 0, .start = 10, .rate = 0.1f}},
+                               .stop = {.max_rounds = 2}});
     double x = 10;
     for (int round = 0; round < 2; ++round) x = (2 + mu * x) / (1 + mu);
     EXPECT_NEAR(job.params(0)[0], x, 1e-4);

@@ -25,8 +25,7 @@ TEST(FedSsgd, SitesCountByTheirSamples) {
     two[1].samples = 3;
     TestJob::Config config = fedssgd_job(reading, two);
     config.stop.max_rounds = 1;
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     const double moved = reading == "step"s ? 0.5 : 1 - 0.5 * 0.5 * 0.5;
     for (Rank rank = 0; rank < 2; ++rank)
       EXPECT_NEAR(job.params(rank)[0] - 8, 0.75 * moved, 1e-6) << reading;

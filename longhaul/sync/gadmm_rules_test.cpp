@@ -54,8 +54,7 @@ RuleRun run_until(const std::string& rule, double rho, Round most, std::vector<S
       forms,
       scored(ConvexJob::config("gadmm", forms, words({{"stop_when", rule}}, more), most), forms));
   chain.job.run(100000000);
-  EXPECT_TRUE(chain.job.failures.empty()) << chain.job.failures.begin()->second;
-  EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
+  expect_no_errors(chain.job);
   RuleRun run{.rounds = chain.job.node(0).strategy().rounds_done()};
   for (Rank n = 0; n < forms.size(); ++n) {
     EXPECT_EQ(chain.job.finished[n], 1);
@@ -144,20 +143,15 @@ TEST(GadmmRules, ALossAtAnyMomentEndsTheRunAtAll) {
       const Rank dead = Rank(moment % 2 == 0 ? 0 : moment / 2 % 4);
       ConvexJob chain("gadmm", forms,
                       words({{"stop_when", "published"}}, {{"rho", {1.}}, {"least", {least}}}), 60);
-      std::uint64_t events = 0;
-      chain.job.after_event = [&] {
-        if (++events == moment) chain.job.crash(dead);
-      };
+      chain.job.crash_at(moment, dead);
       chain.job.run(1000000);
       std::set<Round> ends;
-      for (Rank n = 0; n < 4; ++n) {
-        if (n == dead) continue;
+      for (const Rank n : chain.job.live()) {
         EXPECT_EQ(chain.job.finished[n], 1) << "moment " << moment;
         ends.insert(chain.job.node(n).strategy().rounds_done());
       }
       EXPECT_EQ(ends.size(), 1u) << "moment " << moment;
-      EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
-      EXPECT_TRUE(chain.job.failures.empty()) << chain.job.failures.begin()->second;
+      expect_no_errors(chain.job);
       if (least == 0) EXPECT_LT(*ends.begin(), 60u);
     }
   }
@@ -197,10 +191,7 @@ TEST(GadmmRulesNightly, AStarTakesAsManyIterationsAsPublished) {
 TEST(GadmmRules, AStarWithoutItsHubFindsAnother) {
   const RuleForms forms = {parabola(1), parabola(-2), parabola(6), parabola(9)};
   ConvexJob star("gadmm", forms, words({{"chain", "star"}}, {{"rho", {1.}}}), 120);
-  std::uint64_t events = 0;
-  star.job.after_event = [&] {
-    if (++events == 100) star.job.crash(3);
-  };
+  star.job.crash_at(100, 3);
   star.job.run(1000000);
   for (Rank n = 0; n < 3; ++n) {
     EXPECT_EQ(star.job.finished[n], 1);
@@ -215,10 +206,11 @@ TEST(GadmmRules, ATooLongStepDiverges) {
   for (const char* method : {"dgd", "dual_averaging"})
     for (const char* when : {"rounds", "published", "settled"}) {
       SCOPED_TRACE(std::string(method) + ", " + when);
-      TestJob job(ConvexJob::config(
-          "gadmm", forms, words({{"method", method}, {"stop_when", when}}, {{"step", {1e12}}}),
-          2000));
-      job.run(1000000);
+      auto job = TestJob::ended(
+          ConvexJob::config("gadmm", forms,
+                            words({{"method", method}, {"stop_when", when}}, {{"step", {1e12}}}),
+                            2000),
+          1000000);
       ASSERT_FALSE(job.failures.empty());
       for (const auto& [rank, why] : job.failures)
         EXPECT_TRUE(why.find("lower [sync] step") != std::string::npos ||
@@ -240,9 +232,9 @@ TEST(GadmmRules, MetropolisWeightsAddUpToOne) {
 // gadmm.md property 11: alone it is gradient descent.
 TEST(GadmmRules, DgdOfOneWorkerIsGradientDescent) {
   const QuadraticForm whole = testing::sum_of(ten_workers());
-  ConvexJob alone("gadmm", {whole},
-                  words({{"method", "dgd"}}, {{"step", {1 / testing::kBodyFatSmoothness}}}), 101);
-  alone.job.run(1000000);
+  auto alone = ConvexJob::ended(
+      "gadmm", {whole}, words({{"method", "dgd"}}, {{"step", {1 / testing::kBodyFatSmoothness}}}),
+      101, 1000000);
   const auto& objective = alone.job.records[{0, "objective"}];
   ASSERT_EQ(objective.size(), 101u);
   for (const auto& [k, value] :
@@ -252,9 +244,9 @@ TEST(GadmmRules, DgdOfOneWorkerIsGradientDescent) {
 
 // Of the sum of each worker's loss at its own model, after `rounds` iterations.
 double error_after(Round rounds, const std::string& method, double step) {
-  ConvexJob chain("gadmm", ten_workers(), words({{"method", method}}, {{"step", {step}}}),
-                  rounds + 1);
-  chain.job.run(1000000000);
+  auto chain =
+      ConvexJob::ended("gadmm", ten_workers(), words({{"method", method}}, {{"step", {step}}}),
+                       rounds + 1, 1000000000);
   EXPECT_TRUE(chain.job.failures.empty()) << chain.job.failures.begin()->second;
   double sum = -testing::kBodyFatLeast;
   for (Rank n = 0; n < 10; ++n) sum += chain.job.records[{n, "objective"}].at(rounds).second;
@@ -275,9 +267,8 @@ TEST(GadmmRules, MethodsWithoutSolvesMoveTheMeanRight) {
   constexpr bool kGate = longhaul::testing::kGate;
   const RuleForms forms = {parabola(1), parabola(2), parabola(6), parabola(-1)};
   for (const char* method : {"dgd", "dual_averaging"}) {
-    ConvexJob chain("gadmm", forms, words({{"method", method}}, {{"step", {.2}}}),
-                    kGate ? 150 : 600);
-    chain.job.run(1000000);
+    auto chain = ConvexJob::ended("gadmm", forms, words({{"method", method}}, {{"step", {.2}}}),
+                                  kGate ? 150 : 600, 1000000);
     EXPECT_NEAR(chain.job.params(0)[0], 2, kGate ? .5 : .3) << method;
     EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
   }
@@ -289,15 +280,10 @@ TEST(GadmmRules, MethodsWithoutSolvesSurviveALossAtAnyMoment) {
     for (std::uint64_t moment = 1; moment < 250; moment += kStride) {
       const Rank dead = Rank(moment % 4);
       ConvexJob chain("gadmm", forms, words({{"method", method}}), 30);
-      std::uint64_t events = 0;
-      chain.job.after_event = [&] {
-        if (++events == moment) chain.job.crash(dead);
-      };
+      chain.job.crash_at(moment, dead);
       chain.job.run(1000000);
-      for (Rank n = 0; n < 4; ++n) {
-        if (n == dead) continue;
+      for (const Rank n : chain.job.live())
         EXPECT_EQ(chain.job.finished[n], 1) << method << " at " << moment;
-      }
       EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
     }
   }

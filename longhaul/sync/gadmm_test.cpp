@@ -39,38 +39,29 @@ double length(const Vector& v) {
   return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
 }
 
-void expect_finished(ConvexJob& chain) {
-  EXPECT_TRUE(chain.job.failures.empty()) << chain.job.failures.begin()->second;
-  EXPECT_TRUE(chain.job.errors.empty()) << chain.job.errors.front();
-}
+void expect_finished(ConvexJob& chain) { expect_no_errors(chain.job); }
 
 // gadmm.md property 5.
 TEST(Gadmm, ThreeParabolasGiveTheseFractions) {
   constexpr Round kRounds = longhaul::testing::kGate ? 80 : 200;
-  ConvexJob chain("gadmm", {parabola(1), parabola(2), parabola(6)}, with(1), kRounds);
-  chain.job.run();
+  auto chain = ConvexJob::ended("gadmm", {parabola(1), parabola(2), parabola(6)}, with(1), kRounds);
   expect_finished(chain);
   const double models[3][3] = {
       {1. / 2, 11. / 6, 3}, {25. / 12, 29. / 12, 10. / 3}, {61. / 24, 65. / 24, 19. / 6}};
   const double duals[3][2] = {{-4. / 3, -7. / 6}, {-5. / 3, -25. / 12}, {-11. / 6, -61. / 24}};
   for (Round k = 0; k < 3; ++k) {
-    for (Rank n = 0; n < 3; ++n) {
-      EXPECT_NEAR(chain.model(n, k)[0], models[k][n], 1e-14);
-    }
+    for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(chain.model(n, k)[0], models[k][n], 1e-14);
     EXPECT_NEAR(chain.duals(0, k)[0], duals[k][0], 1e-14);
     EXPECT_NEAR(chain.duals(2, k)[0], -duals[k][1], 1e-14);
   }
-  for (Rank n = 0; n < 3; ++n) {
-    EXPECT_NEAR(chain.model(n, kRounds - 2)[0], 3, 1e-12);
-  }
+  for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(chain.model(n, kRounds - 2)[0], 3, 1e-12);
   EXPECT_NEAR(chain.duals(0, kRounds - 2)[0], -2, 1e-12);
   EXPECT_NEAR(chain.duals(2, kRounds - 2)[0], 3, 1e-12);
 }
 
 // gadmm.md property 5: two-block ADMM.
 TEST(Gadmm, TwoParabolas) {
-  ConvexJob chain("gadmm", {parabola(0), parabola(2)}, with(1), 4);
-  chain.job.run();
+  auto chain = ConvexJob::ended("gadmm", {parabola(0), parabola(2)}, with(1), 4);
   for (Round k = 0; k < 3; ++k) {
     EXPECT_NEAR(chain.model(0, k)[0], k == 0 ? 0 : 1, 1e-15);
     EXPECT_NEAR(chain.model(1, k)[0], 1, 1e-15);
@@ -82,8 +73,7 @@ TEST(Gadmm, TwoParabolas) {
 // gadmm.md properties 1 and 2.
 TEST(Gadmm, EveryLocalProblemIsSolvedAndTheDualsAddUpToZero) {
   constexpr double kRho = 3;
-  ConvexJob chain("gadmm", body_fat_chain(), with(kRho), 12);
-  chain.job.run();
+  auto chain = ConvexJob::ended("gadmm", body_fat_chain(), with(kRho), 12);
   for (Round k = 1; k < 11; ++k) {
     Vector total(14);
     for (Rank n = 0; n < 10; ++n) {
@@ -104,12 +94,9 @@ TEST(Gadmm, EveryLocalProblemIsSolvedAndTheDualsAddUpToZero) {
 
 // gadmm.md property 2: both ends of an edge hold the same bits.
 TEST(Gadmm, TheDualsOfAnEdgeAreOpposite) {
-  ConvexJob chain("gadmm", {testing::body_fat(0), testing::body_fat(1)}, with(3), 20);
-  chain.job.run();
+  auto chain = ConvexJob::ended("gadmm", {testing::body_fat(0), testing::body_fat(1)}, with(3), 20);
   for (Round k = 0; k < 19; ++k)
-    for (std::size_t i = 0; i < 14; ++i) {
-      EXPECT_EQ(chain.duals(0, k)[i], -chain.duals(1, k)[i]);
-    }
+    for (std::size_t i = 0; i < 14; ++i) EXPECT_EQ(chain.duals(0, k)[i], -chain.duals(1, k)[i]);
 }
 
 // gadmm.md property 2: whoever is quick.
@@ -122,9 +109,7 @@ TEST(Gadmm, NoTimingChangesABit) {
   even.job.run();
   uneven.job.run(1000000);
   for (Rank n = 0; n < 10; ++n) {
-    for (Round k = 0; k < kRounds; ++k) {
-      EXPECT_EQ(even.model(n, k), uneven.model(n, k));
-    }
+    for (Round k = 0; k < kRounds; ++k) EXPECT_EQ(even.model(n, k), uneven.model(n, k));
     EXPECT_EQ(even.job.params(n), uneven.job.params(n));
   }
 }
@@ -134,8 +119,7 @@ TEST(Gadmm, NoTimingChangesABit) {
 TEST(Gadmm, TheDistanceFromTheSolutionNeverGrows) {
   constexpr double kRho = 5;
   constexpr Round kRounds = 25;
-  ConvexJob chain("gadmm", body_fat_chain(), with(kRho), kRounds);
-  chain.job.run();
+  auto chain = ConvexJob::ended("gadmm", body_fat_chain(), with(kRho), kRounds);
   const Vector best = chain.whole.argmin(0, Vector(14));
   double before = 0;
   for (Round k = 0; k + 1 < kRounds; ++k) {
@@ -151,9 +135,7 @@ TEST(Gadmm, TheDistanceFromTheSolutionNeverGrows) {
         distance += kRho * std::pow(tail[i] - best[i], 2);
       }
     }
-    if (k > 0) {
-      EXPECT_LE(distance, before * (1 + 1e-12)) << k;
-    }
+    if (k > 0) EXPECT_LE(distance, before * (1 + 1e-12)) << k;
     before = distance;
   }
 }
@@ -194,8 +176,8 @@ TEST(Gadmm, BodyFatTakesAsManyIterationsAsPublished) {
 }
 
 Round published_rounds(Forms forms, std::vector<Setting> settings, Round most) {
-  ConvexJob chain("gadmm", std::move(forms), with(3, std::move(settings)), most);
-  chain.job.run(100000000);
+  auto chain =
+      ConvexJob::ended("gadmm", std::move(forms), with(3, std::move(settings)), most, 100000000);
   expect_finished(chain);
   return testing::first_below(kTolerance, most,
                               [&](Round k) { return chain.published(k, testing::kBodyFatLeast); });
@@ -216,8 +198,7 @@ TEST(GadmmNightly, TheChainOfTenRegionsTakes372Iterations) {
   Forms forms;
   for (const std::uint32_t site : {0u, 2u, 1u, 9u, 7u, 8u, 5u, 3u, 4u, 6u})
     forms.push_back(testing::body_fat(site));
-  ConvexJob chain("gadmm", forms, with(3), 374);
-  chain.job.run(100000000);
+  auto chain = ConvexJob::ended("gadmm", forms, with(3), 374, 100000000);
   EXPECT_EQ(
       testing::first_below(kTolerance, 374,
                            [&](Round k) { return chain.every_model(k, testing::kBodyFatLeast); }),
@@ -241,9 +222,7 @@ TEST(Gadmm, AChainThatNeverChangesIsTheFirst) {
   fixed.job.run();
   strided.job.run();
   for (Rank n = 0; n < 10; ++n)
-    for (Round k = 0; k < 20; ++k) {
-      EXPECT_EQ(fixed.model(n, k), strided.model(n, k));
-    }
+    for (Round k = 0; k < 20; ++k) EXPECT_EQ(fixed.model(n, k), strided.model(n, k));
 }
 
 // q_n after iteration k, read off what a neighbour solved with.
@@ -284,8 +263,8 @@ TEST(GadmmNightly, TwoBitsAValueTakeAFewMore) {
 
 // gadmm.md property 7: models in fp32.
 TEST(GadmmNightly, ModelsInTheJobsCodecAreEnough) {
-  ConvexJob chain("gadmm", body_fat_chain(), with(3, {{"send", {std::string("codec")}}}), 162);
-  chain.job.run(1000000);
+  auto chain = ConvexJob::ended("gadmm", body_fat_chain(),
+                                with(3, {{"send", {std::string("codec")}}}), 162, 1000000);
   expect_finished(chain);
   const Round rounds = testing::first_below(kTolerance, 161, [&](Round k) {
     double sum = -testing::kBodyFatLeast;
@@ -349,9 +328,7 @@ TEST(Gadmm, TheChainClosesOverAGapAndFindsTheOthersOptimum) {
   } else {
     EXPECT_EQ(testing::first_below(kTolerance, kAfter, published), 103u);
   }
-  if (is_nightly) {
-    EXPECT_EQ(testing::first_below(kTolerance, kAfter, every_model), 303u);
-  }
+  if (is_nightly) EXPECT_EQ(testing::first_below(kTolerance, kAfter, every_model), 303u);
   // What the nine hold for each other adds up to nothing, as if the tenth had never been.
   Vector total(14);
   for (Rank n = 0; n < 10; ++n)
@@ -374,15 +351,11 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
       if (every > 0)
         for (const Setting& one : strides(every)) settings.push_back(one);
       ConvexJob chain("gadmm", forms, settings, kGate ? 50 : 80);
-      std::uint64_t events = 0;
-      chain.job.after_event = [&] {
-        if (++events == moment) chain.job.crash(dead);
-      };
+      chain.job.crash_at(moment, dead);
       chain.job.run(1000000);
       double mean = 0;
       for (Rank n = 0; n < 5; ++n) mean += n == dead ? 0 : targets[n] / 4;
-      for (Rank n = 0; n < 5; ++n) {
-        if (n == dead) continue;
+      for (const Rank n : chain.job.live()) {
         EXPECT_EQ(chain.job.finished[n], 1) << "moment " << moment;
         EXPECT_NEAR(chain.solved(n).back().solution[0], mean, 1e-5)
             << "worker " << n << ", moment " << moment << ", every " << every;
@@ -393,8 +366,7 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
 }
 
 TEST(Gadmm, AWorkerAloneSolvesItsProblem) {
-  ConvexJob alone("gadmm", {parabola(7)}, with(1), 3);
-  alone.job.run();
+  auto alone = ConvexJob::ended("gadmm", {parabola(7)}, with(1), 3);
   expect_finished(alone);
   EXPECT_EQ(alone.job.params(0)[0], 7.f);
 }
@@ -417,15 +389,10 @@ TEST(Gadmm, ALossNearTheEndEndsTheRunAtAll) {
       TestJob::Config config = ConvexJob::config("gadmm", forms, with(1), 4);
       config.stop.report_every = 2;
       ConvexJob chain(forms, config);
-      std::uint64_t events = 0;
-      chain.job.after_event = [&] {
-        if (++events == moment) chain.job.crash(dead);
-      };
+      chain.job.crash_at(moment, dead);
       chain.job.run(1000000);
       for (Rank n = 0; n < 4; ++n)
-        if (n != dead) {
-          EXPECT_EQ(chain.job.finished[n], 1) << dead << " at " << moment;
-        }
+        if (n != dead) EXPECT_EQ(chain.job.finished[n], 1) << dead << " at " << moment;
       expect_finished(chain);
     }
   }
@@ -450,8 +417,7 @@ TEST(GadmmNightly, BodyFatWithOtherPenalties) {
        {Line{1, 2564, 1293, 2564}, Line{3, 160, 458, 885}, Line{5, 314, 428, 603},
         Line{7, 544, 587, 544}, Line{20, 1674, 1679, 1674}}) {
     const Round rounds = std::max(line.settled, line.every_model) + 20;
-    ConvexJob chain("gadmm", body_fat_chain(), with(line.rho), rounds);
-    chain.job.run(100000000);
+    auto chain = ConvexJob::ended("gadmm", body_fat_chain(), with(line.rho), rounds, 100000000);
     const auto published = [&](Round k) { return chain.published(k, testing::kBodyFatLeast); };
     EXPECT_EQ(testing::first_below(kTolerance, rounds, published), line.published);
     EXPECT_EQ(testing::settled_below(kTolerance, rounds, published), line.settled);

@@ -17,6 +17,7 @@ using testing::rule;
 using testing::TestJob;
 using Forms = std::vector<QuadraticForm>;
 using Vector = std::vector<double>;
+using longhaul::testing::kStride;
 
 Forms body_fat_workers() {
   Forms forms;
@@ -32,18 +33,16 @@ std::vector<double> figures(ConvexJob& star, const char* name) {
 }
 
 void expect_done(ConvexJob& star) {
-  EXPECT_TRUE(star.job.failures.empty()) << star.job.failures.begin()->second;
-  EXPECT_TRUE(star.job.errors.empty()) << star.job.errors.front();
+  expect_no_errors(star.job);
   for (Rank n = 0; n < star.size(); ++n) EXPECT_EQ(star.job.finished[n], 1);
 }
 
 // lag.md property 1: f_0 = 1/2 (t - 1)^2, f_1 = 9/2 (t + 1)^2, alpha = 1/10, D = 1, xi = 1.
 TEST(Lag, TwoParabolasGiveTheseFractions) {
   for (const char* kind : {"worker", "server"}) {
-    ConvexJob star(
+    auto star = ConvexJob::ended(
         "lag", {bowl(1, 1), bowl(9, -1)},
         rule(kind, {{"memory", {std::int64_t(1)}}, {"xi", {1.0}}, {"smoothness", {10.0}}}), 6);
-    star.job.run();
     expect_done(star);
     EXPECT_EQ(figures(star, "uploads"), (std::vector<double>{2, 1, 2, 1, 2, 1})) << kind;
     const double models[] = {0, -4. / 5, -22. / 25, -4. / 5, -99. / 125, -4. / 5};
@@ -59,9 +58,9 @@ TEST(Lag, TwoParabolasGiveTheseFractions) {
 // lag.md property 2.
 TEST(Lag, GradientDescentOnBodyFatFallsAsPublished) {
   constexpr Round kRounds = longhaul::testing::kGate ? 12 : 102;
-  ConvexJob star("lag", body_fat_workers(),
-                 rule("always", {{"smoothness", {testing::kBodyFatSmoothness}}}), kRounds);
-  star.job.run(1000000);
+  auto star = ConvexJob::ended("lag", body_fat_workers(),
+                               rule("always", {{"smoothness", {testing::kBodyFatSmoothness}}}),
+                               kRounds, 1000000);
   expect_done(star);
   const std::vector<double> objective = figures(star, "objective");
   const std::map<std::size_t, double> expected = {
@@ -87,9 +86,9 @@ TEST(Lag, WithoutPatienceItIsGradientDescent) {
 // lag.md property 4.
 TEST(Lag, TheObjectiveNeverRisesOnBodyFat) {
   constexpr Round kRounds = longhaul::testing::kGate ? 70 : 120;
-  ConvexJob star("lag", body_fat_workers(),
-                 rule("worker", {{"smoothness", {testing::kBodyFatSmoothness}}}), kRounds);
-  star.job.run(1000000);
+  auto star = ConvexJob::ended("lag", body_fat_workers(),
+                               rule("worker", {{"smoothness", {testing::kBodyFatSmoothness}}}),
+                               kRounds, 1000000);
   expect_done(star);
   const std::vector<double> objective = figures(star, "objective");
   for (std::size_t k = 1; k < objective.size(); ++k) EXPECT_LE(objective[k], objective[k - 1]) << k;
@@ -100,8 +99,7 @@ TEST(Lag, TheObjectiveNeverRisesOnBodyFat) {
 
 Round rounds_of(std::vector<Setting> settings, Round most, double& uploads) {
   settings.push_back({"smoothness", {testing::kBodyFatSmoothness}});
-  ConvexJob star("lag", body_fat_workers(), std::move(settings), most);
-  star.job.run(100000000);
+  auto star = ConvexJob::ended("lag", body_fat_workers(), std::move(settings), most, 100000000);
   expect_done(star);
   // The server records the objective of the model before the round's step.
   const std::vector<double> objective = figures(star, "objective"), each = figures(star, "uploads");
@@ -196,8 +194,7 @@ TEST(Lag, ATooLongStepDiverges) {
                         std::uint8_t(Role::worker)};
         config.server = 1;
       }
-      TestJob job(config);
-      job.run(1000000);
+      auto job = TestJob::ended(config, 1000000);
       ASSERT_FALSE(job.failures.empty());
       for (const auto& [rank, why] : job.failures)
         EXPECT_TRUE(why.find("larger [sync] smoothness") != std::string::npos ||
@@ -212,9 +209,9 @@ TEST(Lag, ATooLongStepDiverges) {
 TEST(Lag, TheTriggersOfTheFirstRoundsAreThoseOfTheFormula) {
   constexpr std::size_t kRounds = 30, kMemory = 10;
   const Forms forms = body_fat_workers();
-  ConvexJob star("lag", forms, rule("worker", {{"smoothness", {testing::kBodyFatSmoothness}}}),
-                 kRounds);
-  star.job.run(1000000);
+  auto star = ConvexJob::ended("lag", forms,
+                               rule("worker", {{"smoothness", {testing::kBodyFatSmoothness}}}),
+                               kRounds, 1000000);
   expect_done(star);
   const double alpha = 1 / testing::kBodyFatSmoothness;
   Vector theta(14);
@@ -263,8 +260,8 @@ TEST(Lag, EveryRuleConverges) {
   const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4)};
   const double best = (1 - 9 + 8) / 12.;
   for (const char* kind : {"worker", "server", "always", "cyclic", "random"}) {
-    ConvexJob star("lag", forms, rule(kind), longhaul::testing::kGate ? 150 : 400);
-    star.job.run(1000000);
+    auto star =
+        ConvexJob::ended("lag", forms, rule(kind), longhaul::testing::kGate ? 150 : 400, 1000000);
     expect_done(star);
     for (Rank n = 0; n < 3; ++n) EXPECT_NEAR(star.job.params(n)[0], best, 1e-5) << kind;
   }
@@ -278,6 +275,64 @@ TEST(Lag, SavingChangesNothing) {
     config.stop.max_rounds = 8;
     EXPECT_EQ(testing::changed_by_saving(config), "") << kind;
   }
+}
+
+// The server's side of LAG, wherever it runs: losses, and a server without a learner.
+
+// Whoever is lost, the server (rank 0) too, at whatever moment: the optimum is that of the others.
+TEST(Lag, ALossAtAnyMomentLeavesTheRightOptimum) {
+  const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4), bowl(3, 3)};
+  constexpr bool kGate = longhaul::testing::kGate;
+  const double weights[] = {1, 9, 2, 3}, targets[] = {1, -1, 4, 3};
+  std::uint64_t number = 0;
+  for (const char* kind : {"worker", "server", "random"}) {
+    // In the gate a few moments, other ones for each rule.
+    for (std::uint64_t moment = kGate ? 1 + 101 * number++ : 1; moment < 400;
+         moment += kGate ? 211 : kStride) {
+      const Rank dead = moment % 4;
+      ConvexJob star("lag", forms, rule(kind), kGate ? 150 : 300);
+      star.job.crash_at(moment, dead);
+      star.job.run(1000000);
+      double pull = 0, weight = 0;
+      for (const Rank n : star.job.live()) {
+        pull += weights[n] * targets[n];
+        weight += weights[n];
+      }
+      for (const Rank n : star.job.live()) {
+        EXPECT_EQ(star.job.finished[n], 1) << kind << ", rank " << dead << " at " << moment;
+        EXPECT_NEAR(star.job.params(n)[0], pull / weight, kGate ? 1e-3 : 1e-4)
+            << kind << ", rank " << dead << " at " << moment;
+      }
+      EXPECT_TRUE(star.job.errors.empty()) << star.job.errors.front();
+    }
+  }
+}
+
+// Some have had the last model and some have not.
+TEST(Lag, ALossNearTheEndEndsTheRunAtAll) {
+  const Forms forms = {bowl(1, 1), bowl(9, -1), bowl(2, 4)};
+  for (std::uint64_t moment = 1; moment < 150; moment += kStride) {
+    ConvexJob star("lag", forms, rule("always"), 3);
+    star.job.crash_at(moment, 0);
+    star.job.run(1000000);
+    EXPECT_EQ(star.job.finished[1], 1) << moment;
+    EXPECT_EQ(star.job.finished[2], 1) << moment;
+    EXPECT_EQ(star.job.params(1), star.job.params(2)) << moment;
+    EXPECT_TRUE(star.job.errors.empty()) << star.job.errors.front();
+  }
+}
+
+TEST(Lag, AServerOfItsOwnHasNoLearner) {
+  TestJob::Config config =
+      ConvexJob::config("lag", {bowl(1, 1), bowl(9, -1), bowl(2, 4)}, rule("worker"), 200);
+  config.roles = {std::uint8_t(Role::worker), std::uint8_t(Role::server),
+                  std::uint8_t(Role::worker)};
+  config.server = 1;
+  auto job = TestJob::ended(config);
+  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+  for (Rank n = 0; n < 3; ++n) EXPECT_EQ(job.finished[n], 1);
+  EXPECT_NEAR(job.params(0)[0], 9. / 3, 1e-5);
+  EXPECT_EQ(job.params(0), job.params(2));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync {
@@ -94,12 +95,8 @@ TEST(LocalUpdate, LoadedHalfWayItGoesOnAlike) {
   LocalUpdate local, loaded;
   local.anchor(node.turn);
   walk(node, {1, -1, 0.25f});
-  Archive out;
-  local.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  loaded.state(in);
-  ASSERT_TRUE(in.finish());
+  const Buffer bytes = longhaul::testing::saved(local);
+  ASSERT_TRUE(longhaul::testing::load(loaded, bytes));
   EXPECT_EQ(loaded.update(node.turn), (Floats{1, -1, 0.25f}));
   Archive torn(std::span<const std::byte>(bytes).first(bytes.size() - 1));
   loaded.state(torn);

@@ -30,8 +30,7 @@ TEST(NotFinite, EndsTheRunWithTheRemedy) {
         diverging_job("selmcast"), diverging_trainers("ma"), diverging_trainers("bmuf"),
         diverging_trainers("easgd"), factors}) {
     SCOPED_TRACE(config.sync);
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     ASSERT_FALSE(job.failures.empty());
     const std::string& why = job.failures.begin()->second;
     EXPECT_NE(why.find(config.sync == "sfb" ? "not finite" : "lower [optimizer] rate"),

@@ -35,12 +35,10 @@ TEST(P3, TheModelIsThatOfBsp) {
       TestJob::Config config = p3_job(n, kRounds, order);
       for (std::uint32_t k = 0; k < n; ++k) config.learners[k].samples = 1 + k;
       config.takes = [](Rank rank) { return int(rank * 7 % 5) * 3; };
-      TestJob job(config);
-      job.run();
+      auto job = TestJob::ended(config);
       config.sync = "bsp";
       config.settings = {};
-      TestJob bsp(config);
-      bsp.run();
+      auto bsp = TestJob::ended(config);
       EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
       for (Rank rank = 0; rank < n; ++rank) {
         EXPECT_EQ(job.finished[rank], 1);
@@ -100,10 +98,7 @@ TEST(P3, IsTheSameAfterSavingAndLoading) {
 TEST(P3, TheOthersGoOnWhenAWorkerIsLost) {
   for (int at = 1; at < 60; at += longhaul::testing::kGate ? 13 : 4) {
     TestJob job(p3_job(4, 8));
-    int events = 0;
-    job.after_event = [&] {
-      if (++events == at) job.crash(2);
-    };
+    job.crash_at(at, 2);
     job.run();
     for (const Rank rank : {0u, 1u, 3u}) {
       EXPECT_EQ(job.finished[rank], 1) << "event " << at;

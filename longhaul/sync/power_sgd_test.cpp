@@ -57,8 +57,7 @@ TEST(PowerSgd, R3_61_GradientsOfItsRankAreThoseOfBsp) {
 
 // what factors of rank 1 lose comes later, so that the same minimum is reached.
 TEST(PowerSgd, R3_63_ErrorFeedbackReachesTheMinimumOfTheMean) {
-  TestJob job(power_job(3, 1, 300));
-  job.run();
+  auto job = TestJob::ended(power_job(3, 1, 300));
   const auto learners = power_learners(3);
   for (std::size_t i = 0; i < 24; ++i) {
     double target = 0;
@@ -83,8 +82,7 @@ TEST(PowerSgd, ALossBetweenTheTwoMeansIsSurvived) {
 }
 
 TEST(PowerSgd, R3_64_AllModelsAreBitEqual) {
-  TestJob job(power_job(5, 1, 7, 3));
-  job.run();
+  auto job = TestJob::ended(power_job(5, 1, 7, 3));
   ASSERT_EQ(job.finished.size(), 5u);
   for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
 }

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -20,9 +21,7 @@ TEST(SyncRegistry, EveryEntrySaysWhatItIsAndIsMadeByDefault) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     EXPECT_FALSE(entry.summary.empty()) << entry.name;
     EXPECT_FALSE(entry.traits.when_lost.empty()) << entry.name;
-    const auto made = made_of(entry, Settings{.table = "sync"});
-    ASSERT_TRUE(made) << made.error().what;
-    EXPECT_EQ((*made)->rounds_done(), 0u);
+    EXPECT_EQ((*good(made_of(entry, Settings{.table = "sync"})))->rounds_done(), 0u);
     const Settings small{"sync", "", 0, entry.small};
     EXPECT_TRUE(made_of(entry, small)) << entry.name;
     for (const FieldDoc& doc : entry.describe()) EXPECT_FALSE(doc.field.doc.empty());
@@ -34,20 +33,15 @@ TEST(SyncRegistry, AMisspeltKeyIsAnsweredWithTheNearest) {
   for (const SyncEntry& entry : registry()) {
     for (const FieldDoc& doc : entry.describe()) {
       Settings settings{"sync", "job.toml", 3, {{std::string(doc.field.name) + "x", doc.data}}};
-      const auto made = made_of(entry, settings);
-      ASSERT_FALSE(made);
-      EXPECT_NE(made.error().what.find(doc.field.name), std::string::npos) << made.error().what;
+      EXPECT_TRUE(says(made_of(entry, settings), doc.field.name));
     }
   }
 }
 
 TEST(SyncRegistry, AnImpossibleValueIsRefused) {
   const Settings settings{"sync", "job.toml", 3, {{"steps", {std::int64_t{0}}, "job.toml", 4}}};
-  const auto entry = find_entry(registry(), settings, "fedavg");
-  ASSERT_TRUE(entry);
-  const auto made = made_of(**entry, settings);
-  ASSERT_FALSE(made);
-  EXPECT_NE(made.error().what.find("job.toml:4"), std::string::npos) << made.error().what;
+  const auto entry = good(find_entry(registry(), settings, "fedavg"));
+  EXPECT_TRUE(says(made_of(**entry, settings), "job.toml:4"));
 }
 
 }  // namespace

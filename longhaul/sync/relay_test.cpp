@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -19,9 +20,7 @@ TestJob::Config two_workers_and_a_server() {
 TEST(Relay, EndsWithTheJobAndNotBefore) {
   TestJob job(two_workers_and_a_server());
   job.after_event = [&] {
-    if (job.finished[2] > 0) {
-      EXPECT_EQ(job.node(0).strategy().rounds_done(), 6u);
-    }
+    if (job.finished[2] > 0) EXPECT_EQ(job.node(0).strategy().rounds_done(), 6u);
   };
   job.run();
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.finished[rank], 1) << rank;
@@ -36,7 +35,7 @@ TEST(Relay, SaysWhomItWaitsFor) {
     if (seen.empty()) seen = job.node(2).waiting_for();
   };
   job.run();
-  EXPECT_NE(seen.find("the end of the run at ranks 0 1"), std::string::npos) << seen;
+  EXPECT_TRUE(says(seen, "the end of the run at ranks 0 1"));
 }
 
 TEST(Relay, FailsWhenAllWorkersAreLost) {
@@ -48,7 +47,7 @@ TEST(Relay, FailsWhenAllWorkersAreLost) {
   job.crash(0);
   job.run();
   EXPECT_EQ(job.failures.size(), 3u);
-  EXPECT_NE(job.failures[1].find("all workers are lost"), std::string::npos);
+  EXPECT_TRUE(says(job.failures[1], "all workers are lost"));
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ TEST(Sfb, SendsItsFactorsToEachOther) {
   for (const char* spread : {"full", "tree"}) {
     TestJob::Config config = sfb_job(4, factors_by(spread), 5);
     config.settings.push_back({"sparse_v", {false}});
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     const double own = 4.0 * (kFactorOut + 1) * (kFactorOut + kFactorIn) * 3;
     double sum = 0;
     for (Rank rank = 0; rank < 4; ++rank)

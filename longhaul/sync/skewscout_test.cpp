@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -34,32 +35,19 @@ const SkewScout& scout_at(TestJob& job, Rank rank) {
   return dynamic_cast<const SkewScout&>(job.node(rank).strategy());
 }
 
-void expect_trained(TestJob& job, const std::vector<Rank>& live, Round rounds) {
-  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-  for (const Rank rank : live) {
-    ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
-    EXPECT_EQ(job.node(rank).strategy().rounds_done(), rounds);
-    EXPECT_EQ(job.params(rank), job.params(live[0])) << rank;
-  }
-}
-
 // skewscout.md invariant 5: visitors leave no trace.
 TEST(SkewScout, WithOneValueInTheGridTheModelIsThatOfTheStrategyAlone) {
-  TestJob alone(
+  auto alone = TestJob::ended(
       scout_job(4, "gaia", {{"significance", {0.05}}, {"staleness", {std::int64_t(0)}}}, 20));
-  alone.run();
-  TestJob scouted(scout_job(4, "skewscout", scout_settings("gaia", {0.05}, {"staleness = 0"}), 20));
-  scouted.run();
-  expect_trained(scouted, {0, 1, 2, 3}, 20);
+  auto scouted = TestJob::ended(
+      scout_job(4, "skewscout", scout_settings("gaia", {0.05}, {"staleness = 0"}), 20));
+  expect_ended_alike(scouted, 20);
   EXPECT_EQ(scouted.params(2), alone.params(2));
   EXPECT_GE(scout_at(scouted, 0).travels_done(), 4u);
 
-  TestJob fedavg(scout_job(3, "fedavg", {{"steps", {std::int64_t(3)}}}, 6));
-  fedavg.run();
-  TestJob tuned(scout_job(3, "skewscout", scout_settings("fedavg", {3}), 6));
-  tuned.run();
-  expect_trained(tuned, {0, 1, 2}, 6);
+  auto fedavg = TestJob::ended(scout_job(3, "fedavg", {{"steps", {std::int64_t(3)}}}, 6));
+  auto tuned = TestJob::ended(scout_job(3, "skewscout", scout_settings("fedavg", {3}), 6));
+  expect_ended_alike(tuned, 6);
   EXPECT_EQ(tuned.params(1), fedavg.params(1));
 }
 
@@ -76,9 +64,8 @@ TEST(SkewScout, LoosensWhereDataAreAlikeAndTightensWhereTheyAreNot) {
       TestJob::Config config = scout_job(4, "skewscout", settings, kRounds);
       if (alike)
         for (auto& learner : config.learners) learner = config.learners[0];
-      TestJob job(config);
-      job.run();
-      expect_trained(job, {0, 1, 2, 3}, kRounds);
+      auto job = TestJob::ended(config);
+      expect_ended_alike(job, kRounds);
       for (Rank rank = 0; rank < 4; ++rank)
         EXPECT_EQ(scout_at(job, rank).index(), alike ? 2u : 0u) << rank;
       const auto& losses = job.records.at({0, "accuracy_loss"});
@@ -99,8 +86,7 @@ TEST(SkewScout, TightensWhereAllModelsGetWorseUnlessItIsToDoAsPublished) {
     settings.push_back({"watch_home", {watches}});
     TestJob::Config config = scout_job(4, "skewscout", settings, 30);
     for (auto& learner : config.learners) learner = {.slope = 0, .start = 0.5f, .rate = 2.05f};
-    TestJob job(config);
-    job.run();
+    auto job = TestJob::ended(config);
     EXPECT_EQ(scout_at(job, 2).index(), watches ? 0u : 2u);
     const auto& home = job.records.at({0, "home_accuracy"});
     ASSERT_GT(home.size(), 2u);
@@ -125,7 +111,7 @@ TEST(SkewScout, AllRoundsOfFedavgJoinSitesWithAsManySteps) {
     }
   };
   job.run();
-  expect_trained(job, {0, 1, 2, 3, 4}, 30);
+  expect_ended_alike(job, 30);
   std::set<std::uint64_t> different;
   for (const auto& [round, of] : steps) {
     EXPECT_EQ(of.size(), 1u) << round;
@@ -146,17 +132,12 @@ TEST(SkewScout, TravelsGoOnWhoeverIsLostWhen) {
         TestJob::Config config = scout_job(4, "skewscout", scout_settings(strategy, {2, 3}), 30);
         config.takes = [](Rank rank) { return int(rank) * 5; };
         TestJob job(config);
-        std::uint64_t events = 0;
-        job.after_event = [&] {
-          if (++events == at) job.crash(lost);
-        };
+        job.crash_at(at, lost);
         job.run();
-        std::vector<Rank> live = {0, 1, 2, 3};
-        std::erase(live, lost);
-        expect_trained(job, live, 30);
-        EXPECT_GE(scout_at(job, live[0]).travels_done(), 4u);
-        for (const Rank rank : live)
-          EXPECT_EQ(scout_at(job, rank).index(), scout_at(job, live[0]).index());
+        expect_ended_alike(job, 30);
+        const SkewScout& first = scout_at(job, job.live()[0]);
+        EXPECT_GE(first.travels_done(), 4u);
+        for (const Rank rank : job.live()) EXPECT_EQ(scout_at(job, rank).index(), first.index());
       }
     }
   }
@@ -174,12 +155,9 @@ TEST(SkewScout, AllTravelAtOneStepAfterALossInARoundOfManySteps) {
     TestJob::Config config = scout_job(4, "skewscout", settings, 8);
     config.takes = [](Rank rank) { return rank == 0 ? 60 : int(rank); };
     TestJob job(config);
-    std::uint64_t events = 0;
-    job.after_event = [&] {
-      if (++events == at) job.crash(2);
-    };
+    job.crash_at(at, 2);
     job.run();
-    expect_trained(job, {0, 1, 3}, 8);
+    expect_ended_alike(job, 8);
   }
 }
 
@@ -192,16 +170,15 @@ TEST(SkewScout, BadSettingsAreRefusedWithTheKey) {
     return made ? std::string() : made.error().what;
   };
   const auto with = [](const char* text) { return Value{std::vector<Value>{{std::string(text)}}}; };
-  EXPECT_NE(why({{"strategy", {std::string("bsp")}}}).find("strategy"), std::string::npos);
-  EXPECT_NE(why({{"start", {std::int64_t(7)}}}).find("[sync] start"), std::string::npos);
-  EXPECT_NE(why({{"with", with("significance = 0.1")}}).find("grid"), std::string::npos);
-  EXPECT_NE(why({{"with", with("staleness")}}).find("key = value"), std::string::npos);
-  EXPECT_NE(why({{"strategy", {std::string("fedavg")}}, {"with", with("fraction = 0.5")}})
-                .find("fraction = 1"),
-            std::string::npos);
-  EXPECT_NE(why({{"strategy", {std::string("fedavg")}}, {"grid", {std::vector<Value>{{0.5}}}}})
-                .find("[sync] grid"),
-            std::string::npos);
+  EXPECT_TRUE(says(why({{"strategy", {std::string("bsp")}}}), "strategy"));
+  EXPECT_TRUE(says(why({{"start", {std::int64_t(7)}}}), "[sync] start"));
+  EXPECT_TRUE(says(why({{"with", with("significance = 0.1")}}), "grid"));
+  EXPECT_TRUE(says(why({{"with", with("staleness")}}), "key = value"));
+  EXPECT_TRUE(says(why({{"strategy", {std::string("fedavg")}}, {"with", with("fraction = 0.5")}}),
+                   "fraction = 1"));
+  EXPECT_TRUE(
+      says(why({{"strategy", {std::string("fedavg")}}, {"grid", {std::vector<Value>{{0.5}}}}}),
+           "[sync] grid"));
 }
 
 TEST(SkewScout, SavingAndLoadingAfterEveryEventEqualsGoingOn) {

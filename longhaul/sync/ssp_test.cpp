@@ -51,9 +51,7 @@ TEST(Ssp, R3_5_WithoutStalenessItIsBsp) {
   TestJob::Config synchronous = job_of(3, 0);
   synchronous.sync = "bsp";
   synchronous.settings = {};
-  TestJob ssp(job_of(3, 0)), bsp(synchronous);
-  ssp.run();
-  bsp.run();
+  auto ssp = TestJob::ended(job_of(3, 0)), bsp = TestJob::ended(synchronous);
   for (std::size_t i = 0; i < 8; ++i)
     EXPECT_NEAR(ssp.params(1)[i], bsp.params(1)[i], 1e-5 * std::abs(bsp.params(1)[i])) << i;
 }
@@ -82,10 +80,7 @@ TEST(Ssp, R3_6_TheModelIsTheFirstAndAllUpdatesEachOnce) {
 
 TEST(Ssp, ALostWorkerLeavesTheMinimum) {
   TestJob job(job_of(3, 1));
-  int events = 0;
-  job.after_event = [&] {
-    if (++events == 60) job.crash(2);
-  };
+  job.crash_at(60, 2);
   job.run();
   EXPECT_EQ(job.finished[0], 1);
   EXPECT_EQ(job.finished[1], 1);
@@ -94,8 +89,7 @@ TEST(Ssp, ALostWorkerLeavesTheMinimum) {
 
 // A worker whose link is slow holds at most s + 1 updates.
 TEST(Ssp, EveryoneEndsWithTheSameModel) {
-  TestJob job(job_of(5, 3));
-  job.run();
+  auto job = TestJob::ended(job_of(5, 3));
   for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(job.params(rank), job.params(0));
   EXPECT_EQ(job.node(3).strategy().rounds_done(), 12u);
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/sync/testing/one_node.h"
 
 namespace longhaul::sync {
@@ -56,13 +57,9 @@ struct Site {
     transfer.on_writable(peer, node.turn);
   }
   void save_and_load() {
-    Archive out;
-    transfer.archive(out);
-    const Buffer bytes = out.take();
-    Archive in(bytes);
+    const Buffer bytes = longhaul::testing::saved(transfer);
     StateTransfer fresh;
-    fresh.archive(in);
-    ASSERT_TRUE(in.finish());
+    ASSERT_TRUE(longhaul::testing::load(fresh, bytes));
     Archive into(bytes);
     transfer.archive(into);
   }

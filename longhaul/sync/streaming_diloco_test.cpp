@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
 namespace {
 
 using testing::learners;
+using testing::plain_job;
 using testing::Quadratic;
 using testing::TestJob;
 using namespace std::string_literals;
@@ -31,18 +33,13 @@ Quadratic::Config walker(float way) {
 TEST(StreamingDiLoCo, R3_25_OfOneFragmentWithoutDelayIsDiLoCo) {
   for (const char* write_back : {"delta", "interpolate"}) {
     const auto equal = learners(3, {.start = 1, .rate = 0.1f, .momentum = 0.5f, .buffers = 2});
-    TestJob streams({.sync = "streaming_diloco",
-                     .settings = streaming(3, 1, 0, write_back),
-                     .outer = nesterov(),
-                     .learners = equal,
-                     .stop = {.max_rounds = 7}});
-    TestJob whole({.sync = "diloco",
-                   .settings = {{"steps", {std::int64_t{3}}}},
-                   .outer = nesterov(),
-                   .learners = equal,
-                   .stop = {.max_rounds = 7}});
-    streams.run();
-    whole.run();
+    TestJob::Config config =
+        plain_job("streaming_diloco", streaming(3, 1, 0, write_back), equal, 7);
+    config.outer = nesterov();
+    auto streams = TestJob::ended(config);
+    config.sync = "diloco";
+    config.settings = {{"steps", {std::int64_t{3}}}};
+    auto whole = TestJob::ended(config);
     for (Rank rank = 0; rank < 3; ++rank) {
       ASSERT_EQ(streams.finished[rank], 1);
       EXPECT_EQ(streams.params(rank), whole.params(rank)) << write_back;
@@ -54,11 +51,8 @@ TEST(StreamingDiLoCo, R3_25_OfOneFragmentWithoutDelayIsDiLoCo) {
 // the mean is under way stays whole.
 TEST(StreamingDiLoCo, R3_27_DeltaLosesNoStep) {
   for (const std::int64_t delay : {0, 1, 3, 4}) {
-    TestJob job({.sync = "streaming_diloco",
-                 .settings = streaming(4, 2, delay),
-                 .learners = {walker(1), walker(2), walker(6)},
-                 .stop = {.max_rounds = 7}});
-    job.run();
+    auto job = TestJob::ended(plain_job("streaming_diloco", streaming(4, 2, delay),
+                                        {walker(1), walker(2), walker(6)}, 7));
     for (Rank rank = 0; rank < 3; ++rank) {
       const auto x = job.params(rank);
       EXPECT_NEAR(x[0], 3 * 7 * 4, 1e-3) << delay;          // fragment 0: in rounds 0, 2, 4, 6
@@ -69,11 +63,8 @@ TEST(StreamingDiLoCo, R3_27_DeltaLosesNoStep) {
 
 // With alpha = 1 a fragment begins anew with the common one: `delay` steps of each round are lost.
 TEST(StreamingDiLoCo, InterpolateLosesWhatWasLearnedMeanwhile) {
-  TestJob job({.sync = "streaming_diloco",
-               .settings = streaming(4, 2, 3, "interpolate"),
-               .learners = {walker(1), walker(2), walker(6)},
-               .stop = {.max_rounds = 7}});
-  job.run();
+  auto job = TestJob::ended(plain_job("streaming_diloco", streaming(4, 2, 3, "interpolate"),
+                                      {walker(1), walker(2), walker(6)}, 7));
   EXPECT_NEAR(job.params(0)[0], 3 * (7 * 4 - 3 * 3), 1e-3);  // three means came before the last
   EXPECT_NEAR(job.params(0)[kSize - 1], 3 * (6 * 4 - 2 * 3), 1e-3);
 }
@@ -102,11 +93,8 @@ TEST(StreamingDiLoCo, StepsAfterTheLastMeanAreNotInTheModel) {
 }
 
 TEST(StreamingDiLoCo, AModelThatFragmentsDoNotDivideIsWhole) {
-  TestJob job({.sync = "streaming_diloco",
-               .settings = streaming(1, 5, 1),
-               .learners = {walker(1), walker(3)},
-               .stop = {.max_rounds = 5}});
-  job.run();
+  auto job =
+      TestJob::ended(plain_job("streaming_diloco", streaming(1, 5, 1), {walker(1), walker(3)}, 5));
   float before = 0;
   for (const float x : job.params(1)) {
     EXPECT_GE(x, std::max(before, 1.999f));
@@ -116,31 +104,21 @@ TEST(StreamingDiLoCo, AModelThatFragmentsDoNotDivideIsWhole) {
 }
 
 TEST(StreamingDiLoCo, RefusesADelayAboveTheStepsAndMoreFragmentsThanParameters) {
-  const Status late = testing::status_of("streaming_diloco", streaming(2, 4, 3));
-  ASSERT_FALSE(late);
-  EXPECT_NE(late.error().what.find("delay"), std::string::npos);
-  TestJob many(
-      {.sync = "streaming_diloco", .settings = streaming(1, 9, 1), .learners = {walker(1)}});
-  many.run();
-  EXPECT_NE(many.failures[0].find("fragments"), std::string::npos) << many.failures[0];
+  EXPECT_TRUE(says(testing::status_of("streaming_diloco", streaming(2, 4, 3)), "delay"));
+  auto many = TestJob::ended(plain_job("streaming_diloco", streaming(1, 9, 1), {walker(1)}, 5));
+  EXPECT_TRUE(says(many.failures[0], "fragments"));
 }
 
 TEST(StreamingDiLoCo, SavingAndLoadingAfterAnyEventChangesNothing) {
-  const TestJob::Config config{.sync = "streaming_diloco",
-                               .settings = streaming(3, 2, 1),
-                               .outer = nesterov(),
-                               .learners = learners(3, {.momentum = 0.5f, .buffers = 2}),
-                               .stop = {.max_rounds = 6}};
+  TestJob::Config config = plain_job("streaming_diloco", streaming(3, 2, 1),
+                                     learners(3, {.momentum = 0.5f, .buffers = 2}), 6);
+  config.outer = nesterov();
   EXPECT_EQ(testing::changed_by_saving(config), "");
 }
 
 TEST(StreamingDiLoCo, TheInnerOptimiserKeepsItsState) {
   const Quadratic::Config learner{.start = 1, .rate = 0.1f, .momentum = 0.9f};
-  TestJob job({.sync = "streaming_diloco",
-               .settings = streaming(3, 1, 2),
-               .learners = {learner},
-               .stop = {.max_rounds = 3}});
-  job.run();
+  auto job = TestJob::ended(plain_job("streaming_diloco", streaming(3, 1, 2), {learner}, 3));
   Quadratic plain(kSize, learner);
   for (int i = 0; i < 9; ++i) ASSERT_TRUE(plain.step(LocalStep{}));
   for (std::size_t i = 0; i < kSize; ++i) EXPECT_NEAR(job.params(0)[i], plain.params()[i], 1e-6);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/core/testing/machine_net.h"
 
 namespace longhaul::transfer {
@@ -115,12 +116,7 @@ TEST_F(ReliableTest, SavedAndLoadedItHandsOnTheSame) {
                           Payload(share(std::move(body)))};
     ASSERT_TRUE(plain.on_message(2, message, turn));
   });
-  Archive out;
-  plain.archive(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  loaded.archive(in);
-  ASSERT_TRUE(in.finish());
+  ASSERT_TRUE(longhaul::testing::copy_state(plain, loaded));
   const auto arrival = loaded.arrived();
   ASSERT_TRUE(arrival);
   EXPECT_EQ(arrival->from, 2u);

@@ -1,5 +1,4 @@
 // longhaul_facts traces [INDEX SHARES] | messages | wire | job-file
-#include <cstdlib>
 #include <limits>
 #include <string_view>
 

@@ -1,6 +1,5 @@
 // Runs the tests of a binary, and names one that does not end: its output is else that of nothing.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -4,10 +4,20 @@
 
 namespace longhaul::testing {
 
+// One with all its children, if it has any.
+template <class T>
+void pass(Archive& ar, T& one) {
+  if constexpr (requires { one.archive(ar); }) {
+    one.archive(ar);
+  } else {
+    one.state(ar);
+  }
+}
+
 template <class T>
 Buffer saved(T& one) {
   Archive out;
-  one.state(out);
+  pass(out, one);
   return out.take();
 }
 
@@ -15,7 +25,7 @@ Buffer saved(T& one) {
 template <class T>
 Status load(T& one, std::span<const std::byte> bytes) {
   Archive in(bytes);
-  one.state(in);
+  pass(in, one);
   return in.finish();
 }
 

@@ -1,6 +1,6 @@
 #include "longhaul/core/testing/machine_net.h"
 
-#include <algorithm>
+#include "longhaul/base/testing/archived.h"
 
 namespace longhaul::testing {
 
@@ -26,11 +26,10 @@ MachineNet::MachineNet(Config config, Factory make)
 
 void MachineNet::turn(Rank rank, const std::function<void(Turn&)>& input) {
   NodeState& node = nodes_[rank];
-  TurnContext context;
-  context.now = Time(std::int64_t(events_));
-  context.place = &node.place;
-  context.view = &node.view;
-  context.credits = &node.credits;
+  TurnContext context{.now = Time(std::int64_t(events_)),
+                      .place = &node.place,
+                      .view = &node.view,
+                      .credits = &node.credits};
   Turn turn(context);
   input(turn);
   node.machine->on_progress(turn);
@@ -164,13 +163,9 @@ void MachineNet::next_view(Rank rank) {
 
 void MachineNet::save_and_load(Rank rank) {
   NodeState& node = nodes_[rank];
-  Archive out;
-  node.machine->archive(out);
-  const Buffer bytes = out.take();
+  const Buffer bytes = longhaul::testing::saved(*node.machine);
   node.machine = make_(node.place);
-  Archive in(bytes);
-  node.machine->archive(in);
-  LH_CHECK(in.finish());
+  LH_CHECK(longhaul::testing::load(*node.machine, bytes));
 }
 
 void MachineNet::add_timers(std::vector<std::function<void()>>& choices) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "longhaul/core/machine.h"
+#include "longhaul/core/testing/message_of.h"
 
 namespace longhaul::testing {
 

@@ -1,6 +1,6 @@
 #pragma once
-// A Transfer for tests of what stands on one: pieces go as they were queued, whole ranges at once.
-#include <algorithm>
+// A Transfer for tests of what stands on one: whole ranges at once, as they were queued; or, where
+// it scrambles, in an order of its own but for the class: overlays may not depend on any.
 #include <deque>
 
 #include "longhaul/core/transfer.h"
@@ -13,12 +13,24 @@ class PlainTransfer final : public Transfer {
     LONGHAUL_MESSAGE(1, "piece");
     TransferKey key;
     Range range;
-    LONGHAUL_FIELDS(key, range)
+    double weight = 0;
+    template <class Self, class Visit>
+    static void fields(Self& self, Visit&& visit) {
+      LONGHAUL_FIELD(key);
+      LONGHAUL_FIELD(range);
+      LONGHAUL_FIELD(weight, .min = 0, .max = 1e200);
+    }
   };
+  explicit PlainTransfer(bool scrambles = false) : scrambles_(scrambles) {}
 
   void attach(VectorPort& port) override { port_ = &port; }
   void begin(Outgoing out, Turn& turn) override {
-    queue_.push_back({out.key, out.to, out.ranges, out.service.priority, 0});
+    const Item whole{out.key, out.to, out.ranges, out.weight, out.service.priority, turn.now()};
+    if (!scrambles_) queue_.push_back(whole);
+    for (std::size_t i = 0; scrambles_ && i < out.ranges.size(); ++i) {
+      queue_.push_back(whole);
+      queue_.back().ranges = {out.ranges[i]};
+    }
     pump(out.to, turn);
   }
   void cancel(const TransferKey& key, std::optional<Rank> to) override {
@@ -44,7 +56,7 @@ class PlainTransfer final : public Transfer {
       LH_TRY(port_->admit(from, piece.key, piece.range));
       auto values = port_->decode(piece.key, piece.range, message.body);
       if (!values) return values.error();
-      arrivals_.push_back({from, piece.key, piece.range, std::move(*values), 0});
+      arrivals_.push_back({from, piece.key, piece.range, std::move(*values), piece.weight});
       return Ok{};
     });
   }
@@ -52,16 +64,18 @@ class PlainTransfer final : public Transfer {
   void on_view(const View&, Turn& turn) override {
     std::erase_if(queue_, [&](const Item& item) { return !turn.view().has(item.to); });
   }
-  void state(Archive& ar) override { ar(queue_, arrivals_, sent_); }
+  void state(Archive& ar) override { ar(queue_, arrivals_, sent_, draws_); }
 
  private:
   struct Item {
     TransferKey key;
     Rank to = 0;
     std::vector<Range> ranges;
+    double weight = 0;
     std::uint8_t priority = 0;
+    Time since{0};
     std::uint64_t bytes = 0;
-    void state(auto& ar) { ar(key, to, ranges, priority, bytes); }
+    void state(auto& ar) { ar(key, to, ranges, weight, priority, since, bytes); }
   };
   template <class T>
   static std::optional<T> pop(std::deque<T>& queue) {
@@ -70,25 +84,45 @@ class PlainTransfer final : public Transfer {
     queue.pop_front();
     return first;
   }
+  void send_first(Item& item, Service service, Turn& turn) {
+    const Range range = item.ranges.front();
+    item.ranges.erase(item.ranges.begin());
+    Payload body = port_->encoded(item.key, range);
+    item.bytes += body.size();
+    turn.send(item.to, Piece{item.key, range, item.weight}, std::move(body), service);
+    if (item.ranges.empty())
+      sent_.push_back({item.key, item.to, true, item.bytes, turn.now() - item.since});
+  }
   void pump(Rank to, Turn& turn) {
-    for (auto item = queue_.begin(); item != queue_.end();) {
-      const Service service{.priority = item->priority};
-      while (item->to == to && !item->ranges.empty() && turn.room(to, service) > 0) {
-        const Range range = item->ranges.front();
-        item->ranges.erase(item->ranges.begin());
-        Payload body = port_->encoded(item->key, range);
-        item->bytes += body.size();
-        turn.send(to, Piece{item->key, range}, std::move(body), service);
-      }
-      if (item->ranges.empty()) sent_.push_back({item->key, item->to, true, item->bytes, Time{0}});
-      item = item->ranges.empty() ? queue_.erase(item) : std::next(item);
+    if (scrambles_) return scramble(to, turn);
+    for (Item& item : queue_) {
+      const Service service{.priority = item.priority};
+      while (item.to == to && !item.ranges.empty() && turn.room(to, service) > 0)
+        send_first(item, service, turn);
+    }
+    std::erase_if(queue_, [](const Item& item) { return item.ranges.empty(); });
+  }
+  void scramble(Rank to, Turn& turn) {
+    while (turn.room(to, kScrambled) > 0) {
+      std::vector<std::size_t> choices;
+      for (std::size_t i = 0; i < queue_.size(); ++i)
+        if (queue_[i].to == to) choices.push_back(i);
+      if (choices.empty()) return;
+      Random random = turn.random(Purpose::test, draws_++, turn.self(), to);
+      const std::size_t choice = choices[random.below(choices.size())];
+      Item item = queue_[choice];
+      queue_.erase(queue_.begin() + std::ptrdiff_t(choice));
+      send_first(item, kScrambled, turn);
     }
   }
 
+  const bool scrambles_;
   VectorPort* port_ = nullptr;
   std::deque<Item> queue_;
   std::deque<Arrival> arrivals_;
   std::deque<Sent> sent_;
+  Round draws_ = 0;
+  static constexpr Service kScrambled{.priority = 4};  // as vectors of overlays go
 };
 
 }  // namespace longhaul::testing

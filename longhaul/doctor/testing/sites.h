@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -25,11 +24,7 @@ inline Deadline soon() { return Deadline::within(std::chrono::seconds(20), nullp
 
 // Small enough for a test.
 inline MeasurementPlan quick_plan() {
-  MeasurementPlan plan;
-  plan.pings = 5;
-  plan.datagrams = 20;
-  plan.seconds = 0.2;
-  plan.mbytes = 4;
+  MeasurementPlan plan{.pings = 5, .datagrams = 20, .seconds = 0.2, .mbytes = 4};
   return plan;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::learn {
 namespace {
 
@@ -52,8 +54,7 @@ TEST(Csv, SeveralTargetsAreNumbersOrLabelsOfEachSample) {
 TEST(Csv, ALineWithoutOneOfItsTargetsIsDropped) {
   CsvOptions options = numbers({"a", "b"});
   options.missing = Missing::drop;
-  auto data = read("a,x,b\n1,2,NA\n3,4,5\n", options);
-  ASSERT_TRUE(data);
+  auto data = good(read("a,x,b\n1,2,NA\n3,4,5\n", options));
   EXPECT_THAT(data->targets, ElementsAre(3, 5));
   EXPECT_EQ(data->dropped, 1u);
 }
@@ -63,8 +64,7 @@ constexpr std::string_view kIris =
     "length, width ,kind\r\n5.1,3.5,setosa\r\n\r\n7,3.2,\"versi, color\"\r\n6,-1,setosa";
 
 TEST(Csv, HeaderIsDetectedAndLabelsAreNames) {
-  auto data = read(kIris);
-  ASSERT_TRUE(data);
+  auto data = good(read(kIris));
   EXPECT_EQ(data->shape, (DataShape{{2}, 2, Task::classification}));
   EXPECT_THAT(data->features, ElementsAre(5.1f, 3.5f, 7, 3.2f, 6, -1));
   EXPECT_THAT(data->labels, ElementsAre(0, 1, 0));
@@ -72,8 +72,7 @@ TEST(Csv, HeaderIsDetectedAndLabelsAreNames) {
 }
 
 TEST(Csv, NumbersAsLabelsAreSortedAsNumbers) {
-  auto data = read("0.5,10\n0.5,9\n0.5,-1\n");
-  ASSERT_TRUE(data);
+  auto data = good(read("0.5,10\n0.5,9\n0.5,-1\n"));
   EXPECT_THAT(data->names, ElementsAre("-1", "9", "10"));
   EXPECT_THAT(data->labels, ElementsAre(2, 1, 0));
 }
@@ -103,8 +102,7 @@ TEST(Csv, HeaderCanBeSet) {
   EXPECT_EQ(read(text, numbers())->size(), 2u);
   CsvOptions options = numbers({"0"});
   options.header = true;
-  auto data = read(text, options);
-  ASSERT_TRUE(data);
+  auto data = good(read(text, options));
   EXPECT_THAT(data->targets, ElementsAre(5));
   options = {.target = {.labels = {"a", "b"}}, .header = false};
   EXPECT_THAT(csv_error("x,a\n", options), HasSubstr("f.csv:1:1: expected a number in column 1"));
@@ -170,13 +168,11 @@ TEST(Csv, BadCellsAreCountedByColumn) {
 
 TEST(Csv, SamplesWithMissingCellsAreLeftOutOrKept) {
   constexpr std::string_view text = "a,b,y\n1,2,none\n,3,no\n4,NaN,no\n5,6,no\n";
-  const auto dropped = read(text, {.missing = Missing::drop});
-  ASSERT_TRUE(dropped);
+  const auto dropped = good(read(text, {.missing = Missing::drop}));
   EXPECT_THAT(dropped->features, ElementsAre(1, 2, 5, 6));
   EXPECT_EQ(dropped->dropped, 2u);
   EXPECT_THAT(dropped->names, ElementsAre("no", "none"));
-  const auto kept = read(text, {.missing = Missing::mean});
-  ASSERT_TRUE(kept);
+  const auto kept = good(read(text, {.missing = Missing::mean}));
   EXPECT_EQ(kept->size(), 4u);
   EXPECT_TRUE(std::isnan(kept->features[2]) && std::isnan(kept->features[5]));
   EXPECT_EQ(kept->features[3], 3);
@@ -190,8 +186,7 @@ TEST(Csv, CategoriesAreANumberForEachValue) {
   ASSERT_TRUE(found) << csv_error(text, {.categorical = {"colour"}});
   EXPECT_THAT(found->columns, ElementsAre("a", "colour = green", "colour = red"));
   EXPECT_THAT(found->features, ElementsAre(1, 0, 1, 2, 1, 0, 3, 0, 1));
-  const auto said = read(text, {.categorical = {"colour = red | none | green"}});
-  ASSERT_TRUE(said);
+  const auto said = good(read(text, {.categorical = {"colour = red | none | green"}}));
   EXPECT_THAT(said->features, ElementsAre(1, 1, 0, 0, 2, 0, 0, 1, 3, 1, 0, 0));
   EXPECT_EQ(said->categories, (std::vector<Categories>{{"colour", {"red", "none", "green"}, 1}}));
   EXPECT_THAT(csv_error(text, {.categorical = {"colour = red | blue"}}),
@@ -201,8 +196,7 @@ TEST(Csv, CategoriesAreANumberForEachValue) {
 }
 
 TEST(Csv, ColumnsOfASecondFileAreFoundByName) {
-  const auto train = read("a,colour,y\n1,red,0\n2,green,1\n", {.categorical = {"colour"}});
-  ASSERT_TRUE(train);
+  const auto train = good(read("a,colour,y\n1,red,0\n2,green,1\n", {.categorical = {"colour"}}));
   const CsvOptions like{.target = {.labels = train->names}, .like = &*train, .like_name = "d.csv"};
   const auto test = read("y,colour,a\n1,red,7\n", like);
   ASSERT_TRUE(test) << csv_error("y,colour,a\n1,red,7\n", like);

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::learn {
 namespace {
 
@@ -18,8 +20,7 @@ std::string libsvm_error(std::string_view text, const LibsvmOptions& options = {
 LibsvmOptions to_numbers() { return {{.task = Task::regression}, 0}; }
 
 TEST(Libsvm, SparseRowsBecomeDense) {
-  auto data = read_text("+1 1:0.5 3:-2\r\n\n-1\t2:1e-3  # a comment\n# another\n1.0\n");
-  ASSERT_TRUE(data);
+  auto data = good(read_text("+1 1:0.5 3:-2\r\n\n-1\t2:1e-3  # a comment\n# another\n1.0\n"));
   EXPECT_EQ(data->shape, (DataShape{{3}, 2, Task::classification}));
   EXPECT_THAT(data->names, ElementsAre("-1", "1"));
   EXPECT_THAT(data->labels, ElementsAre(1, 0, 1));
@@ -27,16 +28,14 @@ TEST(Libsvm, SparseRowsBecomeDense) {
 }
 
 TEST(Libsvm, NumbersToFit) {
-  auto data = read_text("0.25 1:1\n-3e2 2:1", to_numbers());
-  ASSERT_TRUE(data);
+  auto data = good(read_text("0.25 1:1\n-3e2 2:1", to_numbers()));
   EXPECT_EQ(data->shape, (DataShape{{2}, 1, Task::regression}));
   EXPECT_THAT(data->targets, ElementsAre(0.25f, -300.0f));
 }
 
 TEST(Libsvm, LabelsAndWidthCanBeGiven) {
   const LibsvmOptions options{{.labels = {"3", "2", "1"}}, 4};
-  auto data = read_text("1 1:1\n+3 2:1\n", options);
-  ASSERT_TRUE(data);
+  auto data = good(read_text("1 1:1\n+3 2:1\n", options));
   EXPECT_EQ(data->shape, (DataShape{{4}, 3, Task::classification}));
   EXPECT_THAT(data->labels, ElementsAre(2, 0));
   EXPECT_THAT(libsvm_error("1 1:1\n4 2:1\n", options),

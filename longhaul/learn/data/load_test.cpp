@@ -10,6 +10,7 @@
 
 #include "longhaul/base/check.h"
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 
 namespace longhaul::learn {
 namespace {
@@ -235,8 +236,7 @@ TEST_F(Load, AHeldOutShareDoesNotReachTheMeans) {
   DataConfig config = config_of("csv", write("a.csv", text));
   const auto raw = load_data(config);
   config.standardise = true;
-  const auto split = load_data(config);
-  ASSERT_TRUE(split);
+  const auto split = good(load_data(config));
   double sum = 0, squares = 0;
   for (const float x : split->train->features) sum += x, squares += x * x;
   EXPECT_NEAR(sum, 0, 1e-5);
@@ -283,8 +283,7 @@ TEST_F(Load, HeldOutShareIsApartAndFixed) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
   DataConfig config = config_of("csv", write("a.csv", text));
-  auto split = load_data(config);
-  ASSERT_TRUE(split);
+  auto split = good(load_data(config));
   EXPECT_EQ(split->train->size(), 80u);
   EXPECT_EQ(split->test->size(), 20u);
   std::set<float> all(split->train->features.begin(), split->train->features.end());
@@ -307,8 +306,7 @@ TEST_F(Load, LocalFilesAreTheShards) {
   EXPECT_THAT(local->split.train->labels, ElementsAre(0, 0, 1, 2, 1));
   EXPECT_THAT(local->split.test->labels, ElementsAre(2));
   EXPECT_THAT(local->shards, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4)));
-  auto alone = load_site(config, paths[1]);
-  ASSERT_TRUE(alone);
+  auto alone = good(load_site(config, paths[1]));
   EXPECT_EQ(alone->train.shape, local->split.train->shape);
   EXPECT_EQ(row_of(alone->train, 0), row_of(*local->split.train, 2));
   write("b.csv", "3,1,1\n4,1,2\n");
@@ -344,9 +342,7 @@ TEST(Synthetic, ATeacherIsRefusedForRegression) {
   DataConfig config = config_of("synthetic");
   config.teacher = true;
   config.task = "regression";
-  const auto refused = load_data(config);
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().what, HasSubstr("teacher = true"));
+  EXPECT_THAT(failure(load_data(config)).what, HasSubstr("teacher = true"));
 }
 
 TEST(Synthetic, ClustersAndScaleAreOfSamplesAroundMeans) {
@@ -447,12 +443,11 @@ Value number(double value) { return {value}; }
 Value list(std::vector<Value> values) { return {std::move(values)}; }
 
 TEST(ReadData, TableOfTheDesign) {
-  auto config = read_data(table({{"kind", text("mnist"), "", 0},
-                                 {"path", text("data/mnist"), "", 0},
-                                 {"partition", text("dirichlet"), "", 0},
-                                 {"alpha", number(0.25), "", 0},
-                                 {"batch", {std::int64_t{64}}, "", 0}}));
-  ASSERT_TRUE(config) << config.error().what;
+  auto config = good(read_data(table({{"kind", text("mnist"), "", 0},
+                                      {"path", text("data/mnist"), "", 0},
+                                      {"partition", text("dirichlet"), "", 0},
+                                      {"alpha", number(0.25), "", 0},
+                                      {"batch", {std::int64_t{64}}, "", 0}})));
   EXPECT_EQ(config->alpha, 0.25);
   EXPECT_EQ(config->batch, 64u);
   EXPECT_EQ(config->partition, "dirichlet");

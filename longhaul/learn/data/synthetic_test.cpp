@@ -99,9 +99,7 @@ TEST(Ratings, AreHalfStarsOfPairsThatOccurOnceFewItemsHaveMost) {
       EXPECT_TRUE(seen.insert({user, item}).second) << user << " " << item;
       EXPECT_TRUE(user < 60 && item < 80);
       ++by_item[item];
-      if (row > 0) {
-        EXPECT_LT(pair_of(*data, row - 1), pair_of(*data, row)) << "ordered by user";
-      }
+      if (row > 0) EXPECT_LT(pair_of(*data, row - 1), pair_of(*data, row)) << "ordered by user";
       const float stars = data->targets[row];
       EXPECT_TRUE(stars >= 0.5f && stars <= 5 && 2 * stars == std::round(2 * stars)) << stars;
     }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::learn {
 namespace {
 
@@ -15,24 +17,22 @@ Settings optimizer_table(std::vector<std::pair<std::string, Value>> entries) {
 void expect_error(const Settings& settings, const std::string& part) {
   auto config = read_optimizer(settings);
   ASSERT_FALSE(config) << part;
-  EXPECT_NE(config.error().what.find("job.toml:4"), std::string::npos) << config.error().what;
-  EXPECT_NE(config.error().what.find(part), std::string::npos) << config.error().what;
+  EXPECT_TRUE(says(config, "job.toml:4"));
+  EXPECT_TRUE(says(config, part));
 }
 
 TEST(OptimizerConfig, ReadsItsTable) {
-  auto config = read_optimizer(optimizer_table({{"kind", {std::string("sgd")}},
-                                                {"rate", {0.1}},
-                                                {"momentum", {0.9}},
-                                                {"nesterov", {true}},
-                                                {"schedule", {std::string("step")}},
-                                                {"steps", {std::int64_t{50}}},
-                                                {"factor", {0.5}}}));
-  ASSERT_TRUE(config) << config.error().what;
+  auto config = good(read_optimizer(optimizer_table({{"kind", {std::string("sgd")}},
+                                                     {"rate", {0.1}},
+                                                     {"momentum", {0.9}},
+                                                     {"nesterov", {true}},
+                                                     {"schedule", {std::string("step")}},
+                                                     {"steps", {std::int64_t{50}}},
+                                                     {"factor", {0.5}}})));
   EXPECT_EQ(config->momentum, 0.9);
   EXPECT_EQ(config->steps, 50u);
   EXPECT_EQ(config->decay(), 0);
-  auto adamw = read_optimizer(optimizer_table({{"kind", {std::string("adamw")}}}));
-  ASSERT_TRUE(adamw);
+  auto adamw = good(read_optimizer(optimizer_table({{"kind", {std::string("adamw")}}})));
   EXPECT_EQ(adamw->decay(), 0.01);
 }
 

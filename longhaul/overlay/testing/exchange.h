@@ -5,20 +5,21 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <optional>
+#include <stdexcept>
 #include <tuple>
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/core/testing/machine_net.h"
+#include "longhaul/core/testing/plain_transfer.h"
 #include "longhaul/overlay/agreed.h"
 #include "longhaul/overlay/registry.h"
 #include "longhaul/overlay/testing/coarse.h"
 #include "longhaul/overlay/testing/exact.h"
-#include "longhaul/overlay/testing/scrambler.h"
 
 namespace longhaul::overlay::testing {
 
 using longhaul::testing::MachineNet;
+using longhaul::testing::PlainTransfer;
 
 struct ExchangeConfig {
   // direct, hub, ring, rack, binary, halving_doubling, forest, hierarchical, tsengine
@@ -60,6 +61,16 @@ struct ExchangeConfig {
     return Grouping{0, {}, round, false};
   };
 };
+
+inline std::string name(const ExchangeConfig& c) {
+  return c.kind + " " + c.phases + (c.server ? " server" : "") + (c.window > 0 ? " window" : "") +
+         (c.groups > 0 ? " groups" : "") + (c.seeded ? " seeded" : "") +
+         (c.network ? " on a network" : "") + (c.learned ? " learned" : "") +
+         (c.kind == "hierarchical" ? " " + c.between : "") +
+         (c.kind == "tsengine" ? " buckets " + std::to_string(c.buckets) : "") + ", workers " +
+         std::to_string(c.workers) + ", length " + std::to_string(c.length) + ", order " +
+         std::to_string(c.order);
+}
 
 inline double weight_of(Rank rank) { return 1 + 0.37 * double(rank % 7); }
 
@@ -114,7 +125,7 @@ inline bool sums_on_the_way(const ExchangeConfig& c) {
 
 inline std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& place) {
   OverlayParts parts;
-  parts.transfer = std::make_unique<Scrambler>();
+  parts.transfer = std::make_unique<PlainTransfer>(/*scrambles=*/true);
   parts.make_codec = [&c](bool feedback) -> std::unique_ptr<Codec> {
     if (c.lossy) return std::make_unique<Coarse>(feedback);
     return std::make_unique<Exact>(c.sparse);
@@ -246,6 +257,9 @@ class Exchange {
         net, [this](const Place& place) { return std::make_unique<Averager>(config_, place); });
   }
 
+  // One that has run to its end; an exception if disagreement() says something then.
+  static Exchange agreed(const ExchangeConfig& config) { return Exchange(config, true); }
+
   MachineNet& net() { return *net_; }
   Averager& at(Rank rank) { return static_cast<Averager&>(net_->machine(rank)); }
   const ExchangeConfig& config() const { return config_; }
@@ -307,6 +321,11 @@ class Exchange {
   }
 
  private:
+  Exchange(const ExchangeConfig& config, bool) : Exchange(config) {
+    run();
+    const std::string why = disagreement();
+    if (!why.empty()) throw std::runtime_error(name(config) + ": " + why);
+  }
   std::string compare(Rank rank, Round round, const Outcome& mine, const Outcome& first,
                       std::uint32_t range) {
     const std::string who = "rank " + std::to_string(rank) + ", round " + std::to_string(round);

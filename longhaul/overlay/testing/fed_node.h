@@ -5,8 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+#include "longhaul/core/testing/plain_transfer.h"
 #include "longhaul/overlay/testing/exchange.h"
-#include "longhaul/overlay/testing/scrambler.h"
 
 namespace longhaul::overlay::testing {
 
@@ -24,7 +25,7 @@ inline Buffer floats(std::size_t count, float value) {
 
 struct Sending {  // of a piece
   Rank to = 0;
-  Scrambler::Piece piece;
+  PlainTransfer::Piece piece;
   Buffer body;
 };
 
@@ -112,7 +113,7 @@ class FedNode {
   bool piece(Rank from, Round round, Phase phase, Coding coding, std::size_t index, float value) {
     const TransferKey key{view_.epoch, {{round, 0, 0}, from}, std::uint8_t(phase), coding};
     const std::uint64_t length = config_.server ? 4 : 2;
-    return hear(from, Scrambler::Piece{key, {length * index, length}, 1}, kTransfer,
+    return hear(from, PlainTransfer::Piece{key, {length * index, length}, 1}, kTransfer,
                 floats(length, value));
   }
   // All that brings rank 2 of four workers the mean of a round in which all contribute.
@@ -153,11 +154,7 @@ class FedNode {
   std::size_t groups() const { return static_cast<const AgreedMean&>(*overlay_).groups(); }
   const std::string& last_error() const { return last_error_; }  // of what was heard and refused
   std::string waiting_for() const { return overlay_->waiting_for(); }
-  Buffer saved() {
-    Archive out;
-    overlay_->archive(out);
-    return out.take();
-  }
+  Buffer saved() { return longhaul::testing::saved(*overlay_); }
   // What it sent since it was asked last, in order.
   std::vector<Send> take_sends() { return std::exchange(sends_, {}); }
   template <MessageStruct M>
@@ -173,7 +170,7 @@ class FedNode {
     for (const Send& send : sends) {
       if (send.message.machine != kTransfer) continue;
       const auto body = send.message.body.view();
-      found.push_back({send.to, *from_wire<Scrambler::Piece>(send.message.head.view()),
+      found.push_back({send.to, *from_wire<PlainTransfer::Piece>(send.message.head.view()),
                        Buffer(body.begin(), body.end())});
     }
     return found;
@@ -183,10 +180,7 @@ class FedNode {
 
  private:
   void turn(const std::function<void(Turn&)>& input) {
-    TurnContext context;
-    context.place = &place_;
-    context.view = &view_;
-    context.credits = &credits_;
+    TurnContext context{.place = &place_, .view = &view_, .credits = &credits_};
     Turn turn(context);
     input(turn);
     overlay_->on_progress(turn);

@@ -70,14 +70,4 @@ inline std::vector<ExchangeConfig> forms() {
   return all;
 }
 
-inline std::string name(const ExchangeConfig& c) {
-  return c.kind + " " + c.phases + (c.server ? " server" : "") + (c.window > 0 ? " window" : "") +
-         (c.groups > 0 ? " groups" : "") + (c.seeded ? " seeded" : "") +
-         (c.network ? " on a network" : "") + (c.learned ? " learned" : "") +
-         (c.kind == "hierarchical" ? " " + c.between : "") +
-         (c.kind == "tsengine" ? " buckets " + std::to_string(c.buckets) : "") + ", workers " +
-         std::to_string(c.workers) + ", length " + std::to_string(c.length) + ", order " +
-         std::to_string(c.order);
-}
-
 }  // namespace longhaul::overlay::testing

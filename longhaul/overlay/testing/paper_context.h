@@ -59,6 +59,8 @@ class CountingCodec final : public Codec {
   const float* own_;
 };
 
+using Known = std::vector<std::pair<std::vector<Rank>, double>>;  // who is counted, their weight
+
 struct Paper {  // what a PaperContext is made of before it is a context
   Paper(const Partition& grid, float value, bool phantom)
       : own(value),

@@ -8,6 +8,8 @@
 
 namespace longhaul::overlay::testing {
 
+using Post = std::tuple<TransferKey, Rank, double>;  // its key, to whom, and what it weighs
+
 // `A`: the attempt. Owns table, desk and attempt. All values that it contributes are its rank,
 // unless set_own() says otherwise.
 template <class A>
@@ -78,6 +80,7 @@ struct PaperNode {
     return ranges;
   }
   const Outgoing& newest() const { return context.posts.back(); }
+  Post last() const { return {newest().key, newest().to, newest().weight}; }
   // What goes out of a posted piece, now that there is room for it.
   Payload bytes(const TransferKey& key, std::size_t piece) {
     return attempt.encoded(key, piece, context);

@@ -28,9 +28,7 @@ inline Place place_of(std::uint32_t sites, std::uint32_t nodes, Rank self = 0,
     members.push_back({.site = "s" + std::to_string(*server_site),
                        .rank_in_site = nodes,
                        .roles = std::uint8_t(Role::server)});
-  Place place;
-  place.self = self;
-  place.members = std::make_shared<const Members>(std::move(members));
+  Place place{.self = self, .members = std::make_shared<const Members>(std::move(members))};
   return place;
 }
 

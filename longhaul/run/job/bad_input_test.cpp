@@ -2,7 +2,6 @@
 // misspelt, mistyped and set out of its range. Each must be one Error that names the file, the
 // line, the table, the key, and for a misspelt one the key that was meant.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 

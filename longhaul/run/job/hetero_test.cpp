@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/testing/job_text.h"
 
@@ -113,9 +113,8 @@ TEST(Hetero, IsForSitesWithWorkers) {
 }
 
 TEST(Hetero, ASitesOwnDriftWins) {
-  const auto job = resolve("[hetero]\ndrift = 0.1\ndrift_bound = 3\n",
-                           sites({"a"}) + "drift = 0.5\ndrift_every_s = 7\nstep_ms = 9\n");
-  ASSERT_TRUE(job) << job.error().what;
+  const auto job = good(resolve("[hetero]\ndrift = 0.1\ndrift_bound = 3\n",
+                                sites({"a"}) + "drift = 0.5\ndrift_every_s = 7\nstep_ms = 9\n"));
   EXPECT_EQ(job->sites[0].drift, 0.5);
   EXPECT_EQ(job->sites[0].drift_every_s, 7);
   EXPECT_EQ(job->sites[0].drift_bound, 3);
@@ -162,12 +161,9 @@ TEST(StepTimes, KeysOfDriftNeedADrift) {
 // A job as resolved reads back as itself, and its steps begin with the trace.
 TEST(StepTimes, ATraceInTheJob) {
   const auto with = [](const std::string& keys) { return sites({"a"}) + keys; };
-  const auto job = resolve("", with("step_at_s = [0, 10]\nstep_values = [30, 5]\n"));
-  ASSERT_TRUE(job) << job.error().what;
+  const auto job = good(resolve("", with("step_at_s = [0, 10]\nstep_values = [30, 5]\n")));
   EXPECT_EQ(job->sites[0].step_ms, 30);
-  const auto again = testing::read_job(to_toml(*job));
-  ASSERT_TRUE(again) << again.error().what;
-  EXPECT_EQ(job_hash(*again), job_hash(*job));
+  EXPECT_EQ(job_hash(*good(testing::read_job(to_toml(*job)))), job_hash(*job));
   EXPECT_THAT(hetero_error("", with("step_at_s = [0]\n")),
               HasSubstr("[site.a] step_values: missing; expected step_at_s and step_values "));
   EXPECT_THAT(hetero_error("", with("step_values = [1]\n")),

@@ -1,7 +1,6 @@
 #include "longhaul/run/job/reference.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/run/job/testing/generated.h"
 

@@ -1,7 +1,6 @@
 #include "longhaul/run/job/site_index.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/flow/wan.h"
 

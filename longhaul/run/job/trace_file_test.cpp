@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/testing/scratch.h"
 
@@ -26,9 +26,8 @@ std::string trace_error(std::string_view text) {
 }
 
 TEST(TraceFile, ReadsTimesAndValues) {
-  auto rows = parse_trace("\xef\xbb\xbf# of May\r\nseconds, value\r\n\r\n0,80\r\n 12.5 ,0\n3e1,7.5",
-                          "t.csv", kCell);
-  ASSERT_TRUE(rows) << rows.error().what;
+  auto rows = good(parse_trace(
+      "\xef\xbb\xbf# of May\r\nseconds, value\r\n\r\n0,80\r\n 12.5 ,0\n3e1,7.5", "t.csv", kCell));
   EXPECT_EQ(rows->at_s, (std::vector<double>{0, 12.5, 30}));
   EXPECT_EQ(rows->values, (std::vector<double>{80, 0, 7.5}));
 }
@@ -105,25 +104,21 @@ class TraceOfJob : public ::testing::Test {
 // file held, and the hash that sites compare with it.
 TEST_F(TraceOfJob, IsAsIfItStoodThere) {
   write("t.csv", "seconds,value\n0,8\n10,16\n");
-  const auto read = job("file = \"t.csv\"\nfrom = \"a\"\nrepeat_s = 20\n");
-  ASSERT_TRUE(read) << read.error().what;
+  const auto read = good(job("file = \"t.csv\"\nfrom = \"a\"\nrepeat_s = 20\n"));
   ASSERT_EQ(read->network.traces.size(), 1u);
   EXPECT_EQ(read->network.traces[0].trace.values, (std::vector<double>{2e6, 4e6}));
   EXPECT_EQ(read->network.traces[0].trace.at, (std::vector<double>{0, 10}));
-  const auto written = job("at_s = [0, 10]\nvalues = [8, 16]\nfrom = \"a\"\nrepeat_s = 20\n");
-  ASSERT_TRUE(written);
+  const auto written = good(job("at_s = [0, 10]\nvalues = [8, 16]\nfrom = \"a\"\nrepeat_s = 20\n"));
   EXPECT_EQ(job_hash(*read), job_hash(*written));
   EXPECT_EQ(to_toml(*read), to_toml(*written));  // needs the file no more
   write("t.csv", "seconds,value\n0,8\n10,17\n");
-  const auto changed = job("file = \"t.csv\"\nfrom = \"a\"\nrepeat_s = 20\n");
-  ASSERT_TRUE(changed);
+  const auto changed = good(job("file = \"t.csv\"\nfrom = \"a\"\nrepeat_s = 20\n"));
   EXPECT_THAT(*difference(*read, *changed), HasSubstr("[wan.trace[0]] values: was [8.0, 16.0]"));
 }
 
 TEST_F(TraceOfJob, ValuesAreInTheUnitOfTheKey) {
   write("t.csv", "seconds,value\n0,30\n");
-  const auto delay = job("file = \"t.csv\"\nwhat = \"delay\"\n");
-  ASSERT_TRUE(delay) << delay.error().what;
+  const auto delay = good(job("file = \"t.csv\"\nwhat = \"delay\"\n"));
   EXPECT_DOUBLE_EQ(delay->network.traces[0].trace.values[0], 0.03);
   EXPECT_THAT(trace_error("file = \"t.csv\"\nwhat = \"loss\"\n"),
               HasSubstr("t.csv:2: expected a share of packets lost from 0 to 0.99 in column 2, "
@@ -151,13 +146,11 @@ TEST_F(TraceOfJob, BadFilesAreNamedByTheKeyThatLedToThem) {
 TEST_F(TraceOfJob, OfASitesSteps) {
   const std::string site = "at_s = [0]\nvalues = [1]\n[[site]]\nname = \"c\"\n";
   write("t.csv", "seconds,value\n0,8\n10,16.5\n");
-  const auto read = job(site + "step_trace = \"t.csv\"\n");
-  ASSERT_TRUE(read) << read.error().what;
+  const auto read = good(job(site + "step_trace = \"t.csv\"\n"));
   EXPECT_EQ(read->sites[2].step_at_s, (std::vector<double>{0, 10}));
   EXPECT_EQ(read->sites[2].step_values, (std::vector<double>{8, 16.5}));
   EXPECT_EQ(read->sites[2].step_ms, 8);
-  const auto written = job(site + "step_at_s = [0, 10]\nstep_values = [8, 16.5]\n");
-  ASSERT_TRUE(written);
+  const auto written = good(job(site + "step_at_s = [0, 10]\nstep_values = [8, 16.5]\n"));
   EXPECT_EQ(to_toml(*read), to_toml(*written));
   EXPECT_THAT(trace_error(site + "step_trace = \"t.csv\"\nstep_values = [1]\n"),
               HasSubstr("job.toml:17: [site.c] step_trace: expected no step_trace beside "

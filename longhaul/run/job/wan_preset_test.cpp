@@ -7,7 +7,6 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/run/job/matrix_wan.h"
 #include "longhaul/run/job/site_index.h"
@@ -227,12 +226,8 @@ TEST(WanPreset, I3_Extremes) {
       const std::uint32_t to = site(wan, where.substr(where.rfind(' ') + 1));
       return row.rate ? kRate(wan, from, to) : kRtt(wan, from, to);
     };
-    if (!row.where_smallest.empty()) {
-      EXPECT_NEAR(value_at(row.where_smallest), e.smallest, 1e-9);
-    }
-    if (!row.where_largest.empty()) {
-      EXPECT_NEAR(value_at(row.where_largest), e.largest, 1e-9);
-    }
+    if (!row.where_smallest.empty()) EXPECT_NEAR(value_at(row.where_smallest), e.smallest, 1e-9);
+    if (!row.where_largest.empty()) EXPECT_NEAR(value_at(row.where_largest), e.largest, 1e-9);
   }
 }
 
@@ -251,9 +246,7 @@ TEST(WanPreset, I4_GaiaHasFiveRatesAndAwsItsDelays) {
         if (a == b) continue;
         const std::uint32_t from = site(aws, few.sites[a].name), to = site(aws, few.sites[b].name);
         EXPECT_EQ(few.pair(a, b).delay_s, aws.pair(from, to).delay_s);
-        if (name.starts_with("aws")) {
-          EXPECT_EQ(few.pair(a, b).rate, aws.pair(from, to).rate);
-        }
+        if (name.starts_with("aws")) EXPECT_EQ(few.pair(a, b).rate, aws.pair(from, to).rate);
       }
   }
 }
@@ -291,12 +284,8 @@ TEST(WanPreset, I7_Relays) {
   auto is = [](std::string_view name, std::size_t count, double best, std::string_view route) {
     const Relays relays = delay_relays(network(name));
     EXPECT_EQ(relays.count, count) << name;
-    if (!route.empty()) {
-      EXPECT_EQ(relays.route, route);
-    }
-    if (best > 0) {
-      EXPECT_NEAR(relays.best, best, 0.5) << name;
-    }
+    if (!route.empty()) EXPECT_EQ(relays.route, route);
+    if (best > 0) EXPECT_NEAR(relays.best, best, 0.5) << name;
   };
   is("gaia-11", 22, 9.6, "singapore-oregon-saopaulo");
   is("dtfm-10", 20, 22, "");
@@ -336,9 +325,7 @@ TEST(WanPreset, GoldenTimesOfADenseExchange) {
                  {"aws-11-single", 0.933}};
   for (const auto& golden : goldens) {
     EXPECT_NEAR(pair_s(golden.name), golden.pair_s, 5e-4) << golden.name;
-    if (golden.site_s) {
-      EXPECT_NEAR(site_s(golden.name), *golden.site_s, 5e-4) << golden.name;
-    }
+    if (golden.site_s) EXPECT_NEAR(site_s(golden.name), *golden.site_s, 5e-4) << golden.name;
   }
 }
 

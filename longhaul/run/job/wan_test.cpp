@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/run/job/dump.h"
+#include "longhaul/run/job/matrix_wan.h"
 #include "longhaul/run/job/testing/job_text.h"
 #include "longhaul/run/job/testing/scratch.h"
 
@@ -121,8 +122,7 @@ TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
       "[[wan.shared]]\nname = \"s\"\nmbps = 1\nfrom = [\"tokyo\"]\nto = [\"seoul\"]\n"
       "[[wan.trace]]\nat_s = [0]\nvalues = [1]\n" +
       sites({"tokyo", "seoul"}) + "up_mbps = 4\n";
-  auto replaced = job(text, {{"site.tokyo.up_mbps=8", "wan.rate_scale=0.5"}, "gaia-11"});
-  ASSERT_TRUE(replaced) << replaced.error().what;
+  auto replaced = good(job(text, {{"site.tokyo.up_mbps=8", "wan.rate_scale=0.5"}, "gaia-11"}));
   EXPECT_EQ(*replaced->network.pair(0, 1).rate, 500 * 125000.0);
   EXPECT_EQ(*replaced->network.sites[0].up, 8 * 125000.0);
   EXPECT_EQ(*replaced->network.sites[1].up, 1000 * 125000.0);
@@ -130,8 +130,7 @@ TEST_F(WanOfJob, TheCommandLineTakesANetworkInPlaceOfTheFiles) {
   EXPECT_TRUE(replaced->network.shared.empty() && replaced->network.traces.empty());
   EXPECT_EQ(replaced->network.usual.loss, 0);
   // Sites that come with the preset can be named.
-  auto slow = job("", {{"site.*.step_ms=5", "site.mumbai.nodes=2"}, "gaia-11"});
-  ASSERT_TRUE(slow) << slow.error().what;
+  auto slow = good(job("", {{"site.*.step_ms=5", "site.mumbai.nodes=2"}, "gaia-11"}));
   EXPECT_EQ(slow->sites[0].step_ms, 5);
   EXPECT_EQ(slow->network.sites[9].nodes, 2u);
   EXPECT_THAT(error_of("", {{}, "gaia-12"}), AllOf(HasSubstr("--wan"), HasSubstr("'gaia-11'")));
@@ -145,8 +144,7 @@ TEST_F(WanOfJob, TheCommandLineTakesAMeasuredNetwork) {
       "[wan]\nmbps = 3\nwire_scale = 2\n[[wan.link]]\nfrom = \"seoul\"\nto = "
       "\"tokyo\"\nmbps = 1\n" +
       sites({"tokyo", "seoul"});
-  auto read = job(text, {{"wan.delay_ms=8"}, measured});
-  ASSERT_TRUE(read) << read.error().what;
+  auto read = good(job(text, {{"wan.delay_ms=8"}, measured}));
   EXPECT_EQ(read->wan.model, "fair");
   EXPECT_EQ(read->wan.wire_scale, 2);
   EXPECT_EQ(*read->network.pair(0, 1).rate, 6 * 125000.0);
@@ -161,8 +159,7 @@ TEST_F(WanOfJob, TheHashTellsOneNetworkOfTheCommandLineFromAnother) {
   const std::string text = sites({"tokyo", "seoul"});
   std::set<std::uint64_t> hashes;
   for (const char* preset : {"", "gaia-11", "aws-11-multi", "lan"}) {
-    auto read = job(text, {{}, preset});
-    ASSERT_TRUE(read) << read.error().what;
+    auto read = good(job(text, {{}, preset}));
     EXPECT_TRUE(hashes.insert(job_hash(*read)).second) << preset;
     // As a child or a later session has it.
     EXPECT_EQ(job_hash(run::testing::good_job(to_toml(*read))), job_hash(*read));
@@ -209,15 +206,11 @@ TEST_F(WanOfJob, BadMatricesAreNamedByTheKeyThatLedToThem) {
 }
 
 TEST_F(WanOfJob, GoesOnOnlyWithTheMatricesItBeganWith) {
-  auto began = job(matrices());
-  ASSERT_TRUE(began) << began.error().what;
-  auto doc = parse_document(to_toml(*began), "runs/job.toml");
-  ASSERT_TRUE(doc);
-  auto again = resolve_job(*doc);
-  ASSERT_TRUE(again) << again.error().what;
+  auto began = good(job(matrices()));
+  auto doc = good(parse_document(to_toml(*began), "runs/job.toml"));
+  auto again = good(resolve_job(*doc));
   EXPECT_EQ(difference(*began, *again), std::nullopt);
-  auto other = job(matrices("src,a,b,c\na,,11,20\nb,30,,40\nc,50,60,\n"));
-  ASSERT_TRUE(other) << other.error().what;
+  auto other = good(job(matrices("src,a,b,c\na,,11,20\nb,30,,40\nc,50,60,\n")));
   EXPECT_THAT(*difference(*began, *other), HasSubstr("[wan] matrices: was "));
   EXPECT_NE(job_hash(*began), job_hash(*other));
   auto changed = resolve_job(*doc);
@@ -236,6 +229,71 @@ TEST_F(WanOfJob, AWrittenOutJobIsTheSameJob) {
     EXPECT_EQ(to_toml(*again), to_toml(*first));
     EXPECT_EQ(again->network.sites.size(), preset.wan.sites.size());
   }
+}
+
+// Every kind of bad matrix: an Error that names file, line, column and what was expected.
+
+std::string matrix_error(std::string_view text) {
+  auto matrix = parse_matrix(text, "rates.csv", kRateCells);
+  return matrix ? "no error" : matrix.error().what;
+}
+
+TEST(Matrix, ReadsRowsAsSources) {
+  auto matrix = good(parse_matrix(
+      "\xef\xbb\xbf# measured in May\r\nsrc, a ,b\r\n\r\na,,1.5\r\nb, 2e3 ,", "m.csv", kRateCells));
+  EXPECT_EQ(matrix->names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(matrix->at(0, 1), 1.5);
+  EXPECT_EQ(matrix->at(1, 0), 2000);
+  EXPECT_EQ(matrix->at(0, 0), 0);
+}
+
+TEST(Matrix, RefusesARaggedRow) {
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\nb,1,,\n"),
+              AllOf(HasSubstr("rates.csv:3: "), HasSubstr("'b' has 3 cells; expected 2")));
+  EXPECT_THAT(matrix_error("src,a,b\na,\n"), HasSubstr("rates.csv:2: the row of 'a' has 1 cells"));
+}
+
+TEST(Matrix, RefusesRepeatedAndUnknownSites) {
+  EXPECT_THAT(matrix_error("src,a,a\na,,1\na,1,\n"),
+              AllOf(HasSubstr("rates.csv:1: column 3: "), HasSubstr("no other column")));
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\na,1,\n"),
+              AllOf(HasSubstr("rates.csv:3: column 1: expected the row of 'b'"), HasSubstr("'a'")));
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\nc,1,\n"), HasSubstr("found 'c'"));
+  EXPECT_THAT(matrix_error("src,a b\n"),
+              HasSubstr("rates.csv:1: column 2: expected a site's name"));
+  EXPECT_THAT(matrix_error("src,a,\n"), HasSubstr("found nothing"));
+}
+
+TEST(Matrix, RefusesWhatIsNoRate) {
+  for (std::string_view cell : {"", "0", "-5", "x", "nan", "inf", "1e400", "1e10", "0x10", "1.5.2",
+                                "1 000", "1;5", "\x1b[31m"}) {
+    const std::string text = "src,a,b\na,," + std::string(cell) + "\nb,1,\n";
+    EXPECT_THAT(matrix_error(text),
+                AllOf(HasSubstr("rates.csv:2: column 3: expected a rate in Mbit/s "
+                                "above 0 and at most 1e+09, from 'a' to 'b', "),
+                      Not(HasSubstr("\x1b"))))
+        << cell;
+  }
+  EXPECT_THAT(matrix_error("src,a,b\na,7,1\nb,1,\n"),
+              AllOf(HasSubstr("rates.csv:2: column 2: expected an empty cell"), HasSubstr("'7'")));
+}
+
+TEST(Matrix, RefusesTooFewAndTooManyRows) {
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\n"),
+              AllOf(HasSubstr("rates.csv:2: "), HasSubstr("before the row of 'b'")));
+  EXPECT_THAT(matrix_error("src,a,b\na,,1\nb,1,\nc,1,\n"),
+              AllOf(HasSubstr("rates.csv:4: column 1: "), HasSubstr("no more than 2 rows")));
+  EXPECT_THAT(matrix_error(""), HasSubstr("rates.csv: empty; expected a first line src,NAME"));
+  EXPECT_THAT(matrix_error("# nothing\n"), HasSubstr("empty"));
+  EXPECT_THAT(matrix_error("from;a;b\n"),
+              HasSubstr("rates.csv:1: column 1: expected a first line"));
+}
+
+TEST(Matrix, FilesThatAreNone) {
+  EXPECT_THAT(read_matrix("no-such.csv", kRateCells).error().what,
+              HasSubstr("no-such.csv: no such matrix (CSV)"));
+  EXPECT_THAT(read_matrix("/", kRateCells).error().what, HasSubstr("is a directory"));
+  EXPECT_THAT(read_matrix("/dev/null", kRateCells).error().what, HasSubstr("not a regular file"));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "longhaul/sim/testing/checker.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "longhaul/sim/testing/small_job.h"
 

@@ -1,8 +1,6 @@
 #pragma once
 // What tests of networks share: packets, and what was seen of them.
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "longhaul/sim/fair_network.h"

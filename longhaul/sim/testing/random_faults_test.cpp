@@ -33,9 +33,7 @@ TEST(Faults, RandomOnesAreWithinTheirBoundsAndRepeat) {
       } else {
         EXPECT_TRUE(f.until > f.at && f.until <= f.at + 300ms);
       }
-      if (f.kind == Fault::Kind::cut) {
-        EXPECT_TRUE(f.peer < 4 && f.peer != f.rank);
-      }
+      if (f.kind == Fault::Kind::cut) EXPECT_TRUE(f.peer < 4 && f.peer != f.rank);
     }
   }
   EXPECT_GT(moments.size(), 500u);

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "longhaul/base/rng.h"
 
 namespace longhaul::sync::gaia {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/codec/registry.h"
 
 namespace longhaul::sync::gaia {
@@ -70,9 +71,7 @@ TEST(GaiaEncoding, EveryFormIsReadAsItWasWritten) {
         if ((form == Form::dense) != update.indexes.empty()) continue;
         const VectorContent content = encode(update, form, length, kKey, Coding::up, coder);
         EXPECT_EQ(content.shape().size, bytes_of(form, update.count, length, coder, Coding::up));
-        const auto read = read_back(content, form, update.count, length, coder, Coding::up);
-        ASSERT_TRUE(read) << read.error().what;
-        EXPECT_EQ(*read, update);
+        EXPECT_EQ(*good(read_back(content, form, update.count, length, coder, Coding::up)), update);
       }
     }
   }
@@ -84,8 +83,7 @@ TEST(GaiaEncoding, TheCodecWritesTheValues) {
   const Form form = smallest_form(update.count, 100, coder, Coding::up);
   const VectorContent content = encode(update, form, 100, kKey, Coding::up, coder);
   EXPECT_EQ(content.shape().size, 13u + 2 * update.count);
-  const auto read = read_back(content, form, update.count, 100, coder, Coding::up);
-  ASSERT_TRUE(read);
+  const auto read = good(read_back(content, form, update.count, 100, coder, Coding::up));
   EXPECT_EQ(read->indexes, update.indexes);
   EXPECT_NE(read->values, update.values);
   for (std::size_t k = 0; k < update.count; ++k)
@@ -97,9 +95,7 @@ TEST(GaiaEncoding, APhantomHasSizesAlone) {
   const RangeUpdate update{.range = 2, .count = 100, .indexes = {}, .values = {}};
   const VectorContent content = encode(update, Form::bitmap, 1000, kKey, Coding::up, coder);
   EXPECT_EQ(content.shape().size, 525u);
-  const auto read = read_back(content, Form::bitmap, 100, 1000, coder, Coding::up);
-  ASSERT_TRUE(read);
-  EXPECT_EQ(*read, update);
+  EXPECT_EQ(*good(read_back(content, Form::bitmap, 100, 1000, coder, Coding::up)), update);
 }
 
 TEST(GaiaEncoding, DenselyHasZerosBetween) {

@@ -61,12 +61,8 @@ TEST(GaiaFilter, WhatIsLeftIsAtMostTTimesTheParameter) {
     }
     for (const std::uint32_t i : significant(acc, w, {.threshold = T})) acc[i] = 0;
     for (std::size_t i = 0; i < w.size(); ++i) {
-      if (w[i] != 0) {
-        EXPECT_LE(std::abs(double(acc[i])), T * std::abs(double(w[i])));
-      }
-      if (w[i] == 0) {
-        EXPECT_EQ(acc[i], 0);
-      }
+      if (w[i] != 0) EXPECT_LE(std::abs(double(acc[i])), T * std::abs(double(w[i])));
+      if (w[i] == 0) EXPECT_EQ(acc[i], 0);
     }
   }
 }

@@ -6,9 +6,7 @@ namespace longhaul::sync::gaia {
 namespace {
 
 Config with_schedule(std::string name, double T0) {
-  Config config;
-  config.threshold = std::move(name);
-  config.significance = T0;
+  Config config{.significance = T0, .threshold = std::move(name)};
   return config;
 }
 

@@ -18,9 +18,7 @@ struct Counting {
   }
   template <class M>
   Status hear(Rank from, const M& fields) {
-    Message message;
-    message.kind = M::kKind;
-    message.head = Payload(share(to_wire(fields)));
+    Message message = longhaul::testing::message_of(fields);
     return count.on_message(from, message, node.turn);
   }
   std::vector<StepCount::RoundsDone> told() const {

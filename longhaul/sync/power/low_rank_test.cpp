@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "longhaul/base/rng.h"
 
 namespace longhaul::sync::power {

@@ -29,9 +29,7 @@ struct Manager {
   }
   template <class M>
   Status hear(Rank from, const M& fields) {
-    Message message;
-    message.kind = M::kKind;
-    message.head = Payload(share(to_wire(fields)));
+    Message message = longhaul::testing::message_of(fields);
     return ssp.on_message(from, message, node.turn);
   }
   Status progress(Rank from, Round round, Stage stage, std::vector<SspPlanning::Left> left = {},

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/result.h"
 #include "longhaul/codec/registry.h"
 
 namespace longhaul::sync::sfb {
@@ -78,8 +79,7 @@ TEST(SfbEncoding, ASparseVComesBackToTheSameBits) {
     EXPECT_TRUE(check_size(header, content.shape().size, parts, 2, coder));
     EXPECT_FALSE(check_size(header, content.shape().size + 1, parts, 2, coder));
     if (sparse) EXPECT_LT(content.shape().size, 4 * (2 * kOut + 2 * kIn));
-    const auto back = decode(header, parts.layers()[0], content, coder);
-    ASSERT_TRUE(back);
+    const auto back = good(decode(header, parts.layers()[0], content, coder));
     EXPECT_TRUE(same_bits(back->u, factors.u));
     EXPECT_TRUE(same_bits(back->v, factors.v));
     FactorsHeader whole = header_of(0);
@@ -98,8 +98,7 @@ TEST(SfbEncoding, ACodecWithLossIsNear) {
     const VectorContent content = encode(header, parts.layers()[0], factors, true, coder);
     EXPECT_FALSE(header.sparse);
     EXPECT_LT(content.shape().size, 3 * (2 * kOut + 2 * kIn));
-    const auto back = decode(header, parts.layers()[0], content, coder);
-    ASSERT_TRUE(back);
+    const auto back = good(decode(header, parts.layers()[0], content, coder));
     for (std::size_t i = 0; i < factors.v.size(); ++i) EXPECT_NEAR(back->v[i], factors.v[i], 0.01);
     const std::vector<float> rest = {1, 2, 3, 4, 5, 6, 7};
     const VectorContent dense = encode(header_of(1), rest, 7, coder);

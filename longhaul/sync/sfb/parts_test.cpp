@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "longhaul/base/rng.h"
+#include "longhaul/base/testing/result.h"
 
 namespace longhaul::sync::sfb {
 namespace {
@@ -28,8 +28,7 @@ Parts parts_of(const Layout& layout, const char* rule) {
 TEST(SfbParts, StagesAreCutAtFullyConnectedLayersFromTheOutputDown) {
   const Layout layout = three_layers();
   const Parts parts = parts_of(layout, "always");
-  const auto stages = parts.stages(layout, false, {});
-  ASSERT_TRUE(stages);
+  const auto stages = good(parts.stages(layout, false, {}));
   ASSERT_EQ(stages->size(), 3u);
   const BackwardStage &top = (*stages)[0], &middle = (*stages)[1], &low = (*stages)[2];
   EXPECT_EQ(std::pair(top.first, top.end), std::pair(3u, 5u));
@@ -47,13 +46,11 @@ TEST(SfbParts, StagesAreCutAtFullyConnectedLayersFromTheOutputDown) {
 TEST(SfbParts, SharesOfTheJobAreFromTheInputOn) {
   const Layout layout = three_layers();
   const Parts parts = parts_of(layout, "never");
-  const auto stages = parts.stages(layout, false, {0.1, 0.2, 0.3});
-  ASSERT_TRUE(stages);
+  const auto stages = good(parts.stages(layout, false, {0.1, 0.2, 0.3}));
   EXPECT_NEAR((*stages)[0].share, 0.3 + 0.4, 1e-12);
   EXPECT_NEAR((*stages)[1].share, 0.2, 1e-12);
   EXPECT_NEAR((*stages)[2].share, 0.1, 1e-12);
-  EXPECT_NE(parts.stages(layout, false, {0.5}).error().what.find("expected 3 shares"),
-            std::string::npos);
+  EXPECT_TRUE(says(parts.stages(layout, false, {0.5}).error().what, "expected 3 shares"));
   EXPECT_FALSE(parts.stages(layout, false, {0.5, 0.5, 0.1}));
   EXPECT_FALSE(parts.stages(layout, false, {-0.1, 0.5, 0.1}));
   EXPECT_EQ(parts.stages(layout, true, {})->size(), 5u);  // a phantom's: each layer by itself
@@ -65,8 +62,7 @@ TEST(SfbParts, StagesHaveEachParameterOnce) {
   const Layout layout = three_layers();
   for (const char* rule : {"always", "never"}) {
     const Parts parts = parts_of(layout, rule);
-    const auto stages = parts.stages(layout, false, {});
-    ASSERT_TRUE(stages);
+    const auto stages = good(parts.stages(layout, false, {}));
     std::vector<float> whole(49), back(49, -1);
     for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = float(i);
     std::uint64_t length = 0;

@@ -63,9 +63,7 @@ TEST(SfbRule, OfTimeSeesDelaysAndMultiplication) {
 
 // Partial spread sends to fewer: the more rows pay.
 TEST(SfbRule, CountsWhomAPartialSpreadSendsTo) {
-  Config config;
-  config.spread = "partial";
-  config.partial_peers = 2;
+  Config config{.spread = "partial", .partial_peers = 2};
   const LayerShape shape = shape_of(4096, 4096, 32, 8, config);
   EXPECT_DOUBLE_EQ(factor_numbers(shape), 32.0 * 2 * 8192);
   EXPECT_DOUBLE_EQ(most_rows(shape), 512 * 7.0 / 2);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
+
 namespace longhaul::sync::sfb {
 namespace {
 
@@ -106,12 +108,7 @@ TEST(SfbStore, BeginsInTheMiddle) {
 TEST(SfbStore, GoesOnFromItsState) {
   FactorStore store(1), again(1);
   store.add(piece_of(2, 0, 0), VectorContent::bytes(share(Buffer(5))));
-  Archive out;
-  store.state(out);
-  const Buffer bytes = out.take();
-  Archive in(bytes);
-  again.state(in);
-  EXPECT_TRUE(in.finish());
+  EXPECT_TRUE(longhaul::testing::copy_state(store, again));
   EXPECT_EQ(again.done(2), 1u);
   EXPECT_EQ(again.pieces(2, 0).at(0).content.shape().size, 5u);
 }

@@ -157,9 +157,7 @@ struct Switching {
     one.on_view(before, node.turn);
   }
   Status hear(Rank from, const RoundReport& report) {
-    Message message;
-    message.kind = RoundReport::kKind;
-    message.head = Payload(share(to_wire(report)));
+    Message message = longhaul::testing::message_of(report);
     return one.on_message(from, message, node.turn);
   }
   std::vector<RoundReport> told() const {

@@ -18,9 +18,7 @@ struct Here {
     node.place.self = self;
   }
   Status hear(Rank from, const CrossTime& time) {
-    Message message;
-    message.kind = CrossTime::kKind;
-    message.head = Payload(share(to_wire(time)));
+    Message message = longhaul::testing::message_of(time);
     return rates.on_message(from, message, node.turn);
   }
   // A pair's exchange: the first one waited for the other.

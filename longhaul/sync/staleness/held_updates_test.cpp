@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/effort.h"
 
 namespace longhaul::sync::staleness {
@@ -127,12 +128,7 @@ TEST(HeldUpdates, GoesOnFromItsState) {
       held.hold(t + 3, update(t, 1, {0.5f, -1}));
       held.apply(t + 1, x);
     }
-    Archive out;
-    held.state(out);
-    const Buffer bytes = out.take();
-    Archive in(bytes);
-    loaded.state(in);
-    ASSERT_TRUE(in.finish());
+    ASSERT_TRUE(longhaul::testing::copy_state(held, loaded));
     std::vector<float> y = x;
     held.flush(4, x);
     loaded.flush(4, y);

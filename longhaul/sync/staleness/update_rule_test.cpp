@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "longhaul/base/testing/archived.h"
+
 namespace longhaul::sync::staleness {
 namespace {
 
@@ -32,12 +34,7 @@ TEST(UpdateRule, GoesOnFromItsState) {
     UpdateRule rule({.kind = kind}), loaded({.kind = kind});
     const std::vector<float> g = {3, -1}, next = {0.5f, 2};
     rule.update(g, 0.1);
-    Archive out;
-    rule.state(out);
-    const Buffer bytes = out.take();
-    Archive in(bytes);
-    loaded.state(in);
-    ASSERT_TRUE(in.finish());
+    ASSERT_TRUE(longhaul::testing::copy_state(rule, loaded));
     EXPECT_EQ(rule.update(next, 0.1), loaded.update(next, 0.1)) << kind;
   }
 }

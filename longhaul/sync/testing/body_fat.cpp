@@ -1,7 +1,5 @@
 #include "longhaul/sync/testing/body_fat.h"
 
-#include <array>
-
 namespace longhaul::sync::testing {
 namespace {
 

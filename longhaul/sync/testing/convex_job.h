@@ -42,6 +42,12 @@ struct ConvexJob {
   ConvexJob(std::vector<QuadraticForm> all, TestJob::Config config)
       : forms(std::move(all)), whole(sum_of(forms)), job(std::move(config)) {}
 
+  // One that has run to its end, after `most` events at most.
+  static ConvexJob ended(const std::string& sync, std::vector<QuadraticForm> all,
+                         std::vector<Setting> settings, Round rounds, std::uint64_t most = 100000) {
+    return ConvexJob(all, config(sync, all, std::move(settings), rounds), most);
+  }
+
   std::size_t size() const { return forms.size(); }
   const std::vector<LeastSquares::Solved>& solved(Rank rank) {
     return dynamic_cast<LeastSquares&>(job.any_learner(rank)).solved;
@@ -66,6 +72,12 @@ struct ConvexJob {
   std::vector<QuadraticForm> forms;
   QuadraticForm whole;
   TestJob job;
+
+ private:
+  ConvexJob(std::vector<QuadraticForm> all, TestJob::Config config, std::uint64_t most)
+      : ConvexJob(std::move(all), std::move(config)) {
+    job.run(most);
+  }
 };
 
 // The first iteration, from 1, of which the figure is below `tolerance`; 0: none of so many.

@@ -27,15 +27,4 @@ inline const Gaia& gaia_at(TestJob& job, Rank rank) {
   return dynamic_cast<const Gaia&>(job.node(rank).strategy());
 }
 
-inline void expect_gaia_ended(TestJob& job, const std::vector<Rank>& live, Round rounds) {
-  EXPECT_TRUE(job.failures.empty()) << job.failures.begin()->second;
-  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
-  for (const Rank rank : live) {
-    ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
-    EXPECT_EQ(job.node(rank).strategy().rounds_done(), rounds);
-    EXPECT_EQ(job.params(rank), job.params(live[0])) << rank;
-    EXPECT_EQ(job.node(rank).waiting_for(), "");
-  }
-}
-
 }  // namespace longhaul::sync::testing

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/base/testing/archived.h"
 #include "longhaul/outer/optimisers.h"
 #include "longhaul/sync/synchronous.h"
 #include "longhaul/sync/testing/one_node.h"
@@ -75,13 +76,9 @@ struct HandMadeNode : OneNode {
         make({std::move(made), std::make_unique<outer::None>(outer::NoneConfig{}), stop}, place);
   }
   void save_and_load() {
-    Archive out;
-    strategy->archive(out);
-    const Buffer bytes = out.take();
+    const Buffer bytes = longhaul::testing::saved(*strategy);
     build();
-    Archive in(bytes);
-    strategy->archive(in);
-    EXPECT_TRUE(in.finish());
+    EXPECT_TRUE(longhaul::testing::load(*strategy, bytes));
   }
   void start() {
     strategy->feed_all([](Machine& m, Turn& t) { m.on_start(t); }, turn);

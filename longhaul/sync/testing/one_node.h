@@ -2,6 +2,7 @@
 // OneNode is what a machine of sync/ stands in, without a node or a host around it: a place, a view
 // and a quadratic learner. A test hands out turns and reads the actions that they collect.
 #include "longhaul/base/settings.h"
+#include "longhaul/core/testing/message_of.h"
 #include "longhaul/core/testing/quadratic.h"
 #include "longhaul/core/turn.h"
 

@@ -50,10 +50,7 @@ inline void expect_equal_survivors(const TestJob::Config& config) {
     const Rank lost = Rank(at % 5);
     SCOPED_TRACE("rank " + std::to_string(lost) + " after event " + std::to_string(at));
     TestJob job(config);
-    std::uint64_t left = at;
-    job.after_event = [&] {
-      if (left-- == 1) job.crash(lost);
-    };
+    job.crash_at(at, lost);
     job.run();
     const Rank first = lost == 0 ? 1 : 0;
     EXPECT_TRUE(job.errors.empty()) << job.errors.front();

@@ -127,6 +127,14 @@ Status status_of(std::string_view name, std::vector<Setting> settings, Members m
   return made ? Status(Ok{}) : made.error();
 }
 
+TestJob::Config plain_job(std::string sync, std::vector<Setting> settings,
+                          std::vector<Quadratic::Config> learners, Round rounds) {
+  return {.sync = std::move(sync),
+          .settings = std::move(settings),
+          .learners = std::move(learners),
+          .stop = {.max_rounds = rounds}};
+}
+
 std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like) {
   std::vector<Quadratic::Config> all(n, like);
   for (std::uint32_t k = 0; k < n; ++k) all[k].target = float(k * k);
@@ -137,6 +145,22 @@ void expect_near(std::span<const float> a, std::span<const float> b, double shar
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_NEAR(a[i], b[i], share * (1 + std::abs(double(b[i])))) << i;
+}
+
+void expect_no_errors(const TestJob& job) {
+  for (const auto& [rank, why] : job.failures) ADD_FAILURE() << "rank " << rank << ": " << why;
+  EXPECT_TRUE(job.errors.empty()) << job.errors.front();
+}
+
+void expect_ended_alike(TestJob& job, std::optional<Round> rounds) {
+  expect_no_errors(job);
+  for (const Rank rank : job.live()) {
+    ASSERT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+    EXPECT_EQ(job.params(rank), job.params(job.live()[0])) << rank;
+    EXPECT_EQ(job.node(rank).waiting_for(), "");
+    const Round done = job.node(rank).strategy().rounds_done();
+    EXPECT_EQ(done, rounds.value_or(done)) << rank;
+  }
 }
 
 std::string changed_by_saving(const TestJob::Config& config) {
@@ -215,6 +239,8 @@ void TestJob::run(std::uint64_t most) {
     const Event event = std::move(events_.front());
     events_.pop_front();
     if (alive_[event.node]) event.happens();
+    ++happened_;
+    for (auto [at, end] = crashes_.equal_range(happened_); at != end; ++at) crash(at->second);
     if (after_event) after_event();
   }
 }
@@ -226,6 +252,13 @@ void TestJob::crash(Rank rank) {
     events_.push_back(
         {other, [this, other, rank] { nodes_[other]->unreachable(Time{0}, rank, true); }});
   }
+}
+
+std::vector<Rank> TestJob::live() const {
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < alive_.size(); ++rank)
+    if (alive_[rank]) ranks.push_back(rank);
+  return ranks;
 }
 
 void TestJob::save_and_load() {

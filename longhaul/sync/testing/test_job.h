@@ -2,6 +2,7 @@
 // TestJob runs whole nodes with strategies on quadratic learners, without clock or network: steps
 // and messages take no time and come in the order they were asked for. Its overlay double sends
 // everything to all of the group; real overlays are tested in overlay/ and tests/.
+#include <concepts>
 #include <deque>
 #include <functional>
 #include <map>
@@ -39,9 +40,16 @@ class TestJob final : public Host {
   };
 
   explicit TestJob(Config config);
+  // A job that has run to its end.
+  static TestJob ended(Config config, std::uint64_t most = 100000) {
+    return TestJob(std::move(config), most);
+  }
   // Events until none is left; `most` guards against a run without end.
   void run(std::uint64_t most = 100000);
   void crash(Rank rank);  // the others lose touch with it
+  // The same after so many events from the start; 0: never.
+  void crash_at(std::integral auto events, Rank rank) { crashes_.emplace(events, rank); }
+  std::vector<Rank> live() const;
   // Saves all nodes and learners, makes new ones and loads them.
   void save_and_load();
 
@@ -75,6 +83,7 @@ class TestJob final : public Host {
     Rank node = 0;
     std::function<void()> happens;
   };
+  TestJob(Config config, std::uint64_t most) : TestJob(std::move(config)) { run(most); }
   std::unique_ptr<Learner> new_learner(Rank rank) const;
   void make_node(Rank rank);
   void step_after(int passes, Rank node, ComputeStep step);
@@ -85,7 +94,14 @@ class TestJob final : public Host {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<bool> alive_;
   std::deque<Event> events_;
+  std::uint64_t happened_ = 0;
+  std::multimap<std::uint64_t, Rank> crashes_;
 };
+
+// No node has failed, and none has answered a message with an error.
+void expect_no_errors(const TestJob&);
+// The same; and all live nodes have finished with one model, after so many rounds.
+void expect_ended_alike(TestJob&, std::optional<Round> rounds = {});
 
 // What a strategy is made of here: no outer optimiser, numbers as they are.
 SyncParts plain_parts(const Place&);
@@ -93,6 +109,10 @@ const SyncEntry& strategy_named(std::string_view name);
 // Can it be made of these settings, at the first of these nodes? Else the Error.
 Status status_of(std::string_view name, std::vector<Setting> settings,
                  Members members = {{"oregon"}});
+
+// A job of these workers, without codec and outer optimiser.
+TestJob::Config plain_job(std::string sync, std::vector<Setting> settings,
+                          std::vector<Quadratic::Config> learners, Round rounds);
 
 // `n` learners like this one, each with a target of its own: k^2 of the k-th.
 std::vector<Quadratic::Config> learners(std::uint32_t n, Quadratic::Config like);

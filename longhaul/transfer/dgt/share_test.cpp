@@ -9,9 +9,7 @@ namespace longhaul::transfer::dgt {
 namespace {
 
 Config quick() {
-  Config config;
-  config.tau = 4;
-  config.w_loss = 3;
+  Config config{.tau = 4, .w_loss = 3};
   return config;
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "longhaul/base/testing/archived.h"
+
 namespace longhaul::transfer::testing {
 namespace {
 
@@ -81,11 +83,8 @@ std::unique_ptr<Dgt> LossyPair::make(Node& node) {
 
 void LossyPair::turn(Rank rank, const std::function<void(Turn&)>& input) {
   Node& node = nodes_[rank];
-  TurnContext context;
-  context.now = now_;
-  context.place = &node.place;
-  context.view = &node.view;
-  context.credits = &node.credits;
+  TurnContext context{
+      .now = now_, .place = &node.place, .view = &node.view, .credits = &node.credits};
   Turn turn(context);
   input(turn);
   node.dgt->on_progress(turn);
@@ -93,13 +92,9 @@ void LossyPair::turn(Rank rank, const std::function<void(Turn&)>& input) {
   if (rank == kReceiver) collect();
   most_kept = std::max(most_kept, receiver().receiver().kept(kSender));
   if (!options_.save_and_load) return;
-  Archive out;
-  node.dgt->archive(out);
-  const Buffer bytes = out.take();
+  const Buffer bytes = longhaul::testing::saved(*node.dgt);
   node.dgt = make(node);
-  Archive in(bytes);
-  node.dgt->archive(in);
-  LH_CHECK(in.finish());
+  LH_CHECK(longhaul::testing::load(*node.dgt, bytes));
 }
 
 void LossyPair::carry(Rank rank, std::vector<Action>& actions) {

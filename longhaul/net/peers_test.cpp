@@ -1,11 +1,13 @@
 // Peers with credentials, several in one loop: who connects, who is refused, and new keys.
-#include <gmock/gmock.h>
+#include "longhaul/net/peers.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
-#include "longhaul/net/peers.h"
+#include <gmock/gmock.h>
+
+#include "longhaul/net/testing/peer_loop.h"
 #include "longhaul/net/tls.h"
 #include "longhaul/secure/testing/keys.h"
 
@@ -16,63 +18,25 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-struct SecureNode final : Peers::Events {
-  SecureNode(Loop& loop, Rank self, std::shared_ptr<secure::Credentials> credentials,
-             std::vector<bool> dials_out = {})
-      : place{.self = self,
-              .members = std::make_shared<const Members>(Members{{"lima"}, {"tokyo"}}),
-              .layout = Layout::flat(1)},
-        peers(loop, config(self, std::move(credentials), std::move(dials_out)), place, *this) {
-    const auto listens = peers.listen();
-    LH_CHECK(listens);
-    port = *listens;
-  }
-  static PeersConfig config(Rank self, std::shared_ptr<secure::Credentials> credentials,
-                            std::vector<bool> dials_out) {
-    PeersConfig config;
-    config.job_hash = 7;
-    config.process = 100 + self;
-    config.addresses.assign(2, {"127.0.0.1", 0});
-    config.connect_timeout = 20s;
-    config.credentials = std::move(credentials);
-    config.datagrams = true;
-    config.dials_out = std::move(dials_out);
-    return config;
-  }
-  void on_message(Rank, const Message& message) override { kinds.push_back(message.kind); }
-  void on_writable(Rank, unsigned) override {}
-  void on_silent(Rank, bool, const std::string&) override {}
-  bool on_checkpoint(Rank, std::uint64_t) override { return true; }
-  void on_refused(const Error& why) override { refused = why.what; }
-  void on_rejoin_request(Rank) override {}
-  void on_note(const std::string& text) override { notes.push_back(text); }
-
-  bool has_said(std::string_view text) const {
-    return std::any_of(notes.begin(), notes.end(), [&](const std::string& note) {
-      return note.find(text) != std::string::npos;
-    });
-  }
-
-  Place place;
-  Peers peers;
-  std::uint16_t port = 0;
-  std::vector<std::uint16_t> kinds;
-  std::vector<std::string> notes;
-  std::string refused;
-};
+using testing::PeerLoop;
+using testing::PeerNode;
 
 // Lima dials tokyo.
-struct LimaAndTokyo {
-  LimaAndTokyo(std::shared_ptr<secure::Credentials> of_lima,
-               std::shared_ptr<secure::Credentials> of_tokyo)
-      : LimaAndTokyo(std::move(of_lima), std::move(of_tokyo), std::vector<bool>{}) {}
-  LimaAndTokyo(std::shared_ptr<secure::Credentials> of_lima,
-               std::shared_ptr<secure::Credentials> of_tokyo, std::vector<bool> dials_out)
-      : lima(loop, 0, std::move(of_lima), dials_out),
-        tokyo(loop, 1, std::move(of_tokyo), dials_out) {
-    for (SecureNode* one : {&lima, &tokyo})
-      one->peers.set_addresses({{"127.0.0.1", lima.port}, {"127.0.0.1", tokyo.port}});
+struct LimaAndTokyo : PeerLoop {
+  using Keys = std::shared_ptr<secure::Credentials>;
+  LimaAndTokyo(Keys of_lima, Keys of_tokyo, const std::vector<bool>& dials_out = {})
+      : PeerLoop({"lima", "tokyo"}),
+        lima(start(0, secured(0, std::move(of_lima), dials_out))),
+        tokyo(start(1, secured(1, std::move(of_tokyo), dials_out))) {
+    tell_addresses();
+  }
+  PeersConfig secured(Rank self, Keys keys, const std::vector<bool>& dials_out) const {
+    PeersConfig made = config(self);
+    made.connect_timeout = 20s;
+    made.credentials = std::move(keys);
+    made.datagrams = true;
+    made.dials_out = dials_out;
+    return made;
   }
   bool meet() {
     const Status met = lima.peers.connect_all([] { return false; });
@@ -86,23 +50,8 @@ struct LimaAndTokyo {
              tokyo.has_said("refused a connection");
     });
   }
-  void send(std::uint16_t kind, Service service = {}) {
-    Message message;
-    message.kind = kind;
-    message.body = Payload(share(Buffer(100)));
-    lima.peers.send({1, message, service});
-  }
-  bool until(const std::function<bool()>& done) {
-    const Time end = loop.now() + 20s;
-    while (loop.now() < end && !done()) {
-      lima.peers.tick();
-      tokyo.peers.tick();
-      (void)loop.run_until(loop.now() + 5ms, done);
-    }
-    return done();
-  }
-  Loop loop;
-  SecureNode lima, tokyo;
+  void send(std::uint16_t kind, Service service = {}) { PeerLoop::send(0, 1, kind, 100, service); }
+  PeerNode &lima, &tokyo;
 };
 
 class SecurePeers : public ::testing::Test {
@@ -411,8 +360,8 @@ TEST_F(SecurePeers, NewKeysAreReadByTheNextConnectionAndNothingIsLost) {
 TEST_F(SecurePeers, WhoCannotBeDialledDials) {
   for (const bool is_lima : {true, false}) {
     LimaAndTokyo nodes(good("lima"), good("tokyo"), {is_lima, !is_lima});
-    SecureNode& behind_nat = is_lima ? nodes.lima : nodes.tokyo;
-    SecureNode& other = is_lima ? nodes.tokyo : nodes.lima;
+    PeerNode& behind_nat = is_lima ? nodes.lima : nodes.tokyo;
+    PeerNode& other = is_lima ? nodes.tokyo : nodes.lima;
     behind_nat.peers.set_addresses(
         {{"127.0.0.1", nodes.lima.port}, {"127.0.0.1", nodes.tokyo.port}});
     // What the other has of it leads nowhere.
@@ -439,6 +388,114 @@ TEST_F(SecurePeers, WhoWasMetAndLeftOutMayAskToRejoin) {
   nodes.tokyo.peers.open();
   ASSERT_TRUE(nodes.until([&] { return !nodes.lima.refused.empty(); }));
   EXPECT_THAT(nodes.lima.refused, HasSubstr("the run goes on, and site lima may ask to rejoin it"));
+}
+
+// Nodes that resume a run, and one that thinks it goes on: in one loop.
+
+struct Resuming : PeerLoop {
+  explicit Resuming(Rank count) : PeerLoop(sites(count)) {}
+  static std::vector<std::string> sites(Rank count) {
+    std::vector<std::string> names;
+    for (Rank rank = 0; rank < count; ++rank) names.push_back("site" + std::to_string(rank));
+    return names;
+  }
+  void start(Rank self, std::uint64_t checkpoint, std::uint32_t incarnation = 0,
+             std::vector<JobKey> keys = {}) {
+    PeersConfig made = config(self, incarnation);
+    made.max_retry = 20ms;
+    for (const JobKey& key : keys) made.job_hash += digest_of(key);
+    made.job_keys = std::move(keys);
+    PeerNode& node = PeerLoop::start(self, std::move(made), incarnation);
+    if (incarnation == 0)
+      node.peers.offer({.newest = checkpoint,
+                        .members = std::uint32_t(nodes.size()),
+                        .has_before = true,
+                        .view = {.epoch = 0, .live = RankList::below(Rank(nodes.size()))}});
+    tell_addresses();
+    dial(self);
+  }
+  // Whether `self` has all that it waits for before it resumes.
+  bool is_ready(Rank self) { return nodes[self]->peers.awaited().empty(); }
+};
+
+// Of two, one was killed and asks to rejoin; the other had no majority, and resumes.
+TEST(ResumingPeers, WhoIsNeededToResumeIsToldNotToAskToRejoin) {
+  Resuming run(2);
+  run.start(0, 3);
+  run.start(1, 3, /*incarnation=*/1);
+  ASSERT_TRUE(run.until([&] { return !run.nodes[1]->resumes.empty(); }));
+  EXPECT_THAT(run.nodes[1]->resumes, HasSubstr("no member of the run is in reach"));
+  EXPECT_FALSE(run.is_ready(0));
+  run.nodes[1].reset();
+  run.start(1, 3);
+  ASSERT_TRUE(run.until([&] { return run.is_ready(0) && run.is_ready(1); }));
+  const auto chosen = run.nodes[0]->peers.meeting().choose_checkpoint();
+  ASSERT_TRUE(chosen && *chosen);
+  EXPECT_EQ(**chosen, 3u);
+}
+
+// 0 ends for a reason of all. Whoever has met it ends with the same, and so does 2, which has just
+// started and knows nobody.
+TEST(ResumingPeers, WhyOneLeavesIsHeardByAll) {
+  for (const bool unfit : {false, true}) {
+    Resuming run(3);
+    run.start(0, 3);
+    run.start(1, 7);
+    ASSERT_TRUE(run.until([&] {
+      return std::ranges::count(run.nodes[0]->peers.awaited(), 1u) == 0 &&
+             std::ranges::count(run.nodes[1]->peers.awaited(), 0u) == 0;
+    }));
+    const Error why = unfit ? invalid("site0 lacks a column") : unavailable("they differ");
+    const Timer late = run.loop.at(run.loop.now() + 200ms, [&] { run.start(2, 7); });
+    const Time began = run.loop.now();
+    run.nodes[0]->peers.leave(why, 20s);
+    EXPECT_LT(run.loop.now() - began, 10s) << "all have heard it";
+    for (const Rank rank : {1u, 2u}) {
+      EXPECT_EQ(run.nodes[rank]->refused, why.what);
+      EXPECT_EQ(run.nodes[rank]->is_invalid, unfit);
+      ASSERT_TRUE(run.nodes[rank]->peers.last_word());
+      EXPECT_EQ(run.nodes[rank]->peers.last_word()->what, why.what);
+    }
+    EXPECT_EQ(run.nodes[0]->refused, "");
+  }
+}
+
+TEST(ResumingPeers, JobsThatDifferEndAtBothWithBothValues) {
+  for (const bool lower_first : {true, false}) {
+    Resuming run(2);
+    for (const Rank rank : {lower_first ? 0u : 1u, lower_first ? 1u : 0u})
+      run.start(rank, 0, 0, {{"[sync] steps", rank == 0 ? "20" : "30"}});
+    for (const Rank rank : {0u, 1u}) run.dial(rank);  // each knows the other's port by now
+    ASSERT_TRUE(run.until(
+        [&] { return !run.nodes[0]->refused.empty() && !run.nodes[1]->refused.empty(); }));
+    for (const auto& node : run.nodes) {
+      EXPECT_EQ(
+          node->refused,
+          "site site1 runs another job than site site0: [sync] steps is 20 at site0 and 30 at "
+          "site1; start all sites with the same job file, --set and --wan");
+      EXPECT_TRUE(node->is_invalid);
+    }
+  }
+}
+
+// A peer believes at its address alone that a node is of another job, after it has refused it.
+TEST(ResumingPeers, OneOfAnotherJobStaysUntilTheOthersHaveComeBy) {
+  for (const Rank odd : {0u, 1u, 2u}) {
+    SCOPED_TRACE(odd);
+    Resuming run(3);
+    for (Rank rank = 0; rank < 3; ++rank)
+      if (rank != odd) run.start(rank, 0, 0, {{"[sync] steps", "20"}});
+    run.start(odd, 0, 0, {{"[sync] steps", "30"}});
+    const std::string why = "site" + std::to_string(odd) + " has 30 steps";
+    run.nodes[odd]->peers.leave(invalid(why), 20s);  // before it has heard of anybody
+    run.nodes[odd].reset();
+    ASSERT_TRUE(run.until([&] {
+      return std::ranges::all_of(run.nodes,
+                                 [](const auto& node) { return !node || !node->refused.empty(); });
+    }));
+    for (const auto& node : run.nodes)
+      if (node) EXPECT_TRUE(node->is_invalid);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "longhaul/base/check.h"
+#include "longhaul/base/testing/result.h"
 #include "longhaul/learn/data/dataset.h"
 #include "longhaul/learn/data/facts.h"
 #include "longhaul/learn/data/load.h"
@@ -151,15 +152,13 @@ TEST_F(TokenFiles, EachSiteMayHaveItsOwn) {
   const std::vector<std::string> names = {"oslo", "rome"};
   const std::vector<std::string> paths = {write("o.bin", counted(0, 41)),
                                           write("r.bin", counted(900, 21))};
-  const auto local = load_local(config, names, paths);
-  ASSERT_TRUE(local) << local.error().what;
+  const auto local = good(load_local(config, names, paths));
   EXPECT_EQ(local->shards[0].size(), 8u);
   EXPECT_EQ(local->shards[1].size(), 4u);
   EXPECT_EQ(local->tests[1].size(), 1u);
   EXPECT_THAT(tokens_at(*local->split.train, local->shards[1][0]),
               ElementsAre(900, 901, 902, 903, 904));
-  auto own = load_site(config, paths[1]);
-  ASSERT_TRUE(own) << own.error().what;
+  auto own = good(load_site(config, paths[1]));
   EXPECT_TRUE(own->own_test);
   EXPECT_EQ(facts_of(own->train, own->test).outputs, 1000);
 }
@@ -214,6 +213,78 @@ TEST_F(TokenFiles, ClassWeightsAreOneForEachClass) {
   EXPECT_EQ(error_of(config), "no error");
   config.task = "regression";
   EXPECT_THAT(error_of(config), HasSubstr("[data] class_weights: expected none"));
+}
+
+// --- corpus
+
+NamedText text_of(std::string name, std::string_view text) {
+  NamedText named{std::move(name), {}};
+  for (const char c : text) named.bytes.push_back(std::byte(c));
+  return named;
+}
+
+std::string window_of(const DataSet& data, std::size_t row) {
+  std::vector<std::int64_t> bytes(data.shape.width() + 1);
+  data.copy_window(row, bytes);
+  return {bytes.begin(), bytes.end()};
+}
+
+Corpus corpus_of(const std::vector<NamedText>& texts, const CorpusOptions& options) {
+  auto corpus = read_corpus(texts, "folder", options);
+  EXPECT_TRUE(corpus) << (corpus ? "" : corpus.error().what);
+  return *std::move(corpus);
+}
+
+TEST(Corpus, EveryByteOfAGroupIsPredictedOnceButForTheRest) {
+  const Corpus corpus = corpus_of({text_of("a/1", "abcde"), text_of("a/2", "fgh")}, {.context = 3});
+  const DataSet& data = corpus.samples;
+  // 0abcde0fgh in steps of three, each with the byte after it.
+  ASSERT_EQ(data.size(), 3u);
+  EXPECT_EQ(window_of(data, 0), std::string("\0abc", 4));
+  EXPECT_EQ(window_of(data, 1), std::string("cde\0", 4));
+  EXPECT_EQ(window_of(data, 2), std::string("\0fgh", 4));
+  EXPECT_EQ(data.shape.outputs, 256);
+  EXPECT_THAT(data.shape.sample, ElementsAre(3));
+}
+
+TEST(Corpus, ASubFolderIsAGroupAndATextInNoneIsOne) {
+  const Corpus corpus = corpus_of({text_of("a/1", "xxxx"), text_of("a/b/1", "xxxx"),
+                                   text_of("a/c", "xxxx"), text_of("z", "xxxx")},
+                                  {.context = 4});
+  EXPECT_THAT(corpus.samples.names, ElementsAre("a", "a/b", "z"));
+  EXPECT_THAT(corpus.samples.labels, ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(corpus.sizes, ElementsAre(2, 1, 1));
+}
+
+TEST(Corpus, PatternsDealTextsToGroupsByTheFirstThatMatches) {
+  const std::vector<NamedText> texts = {text_of("lincoln/1861", "xxxx"),
+                                        text_of("obama/2009", "yy"), text_of("taft/1910", "zzzz")};
+  const Corpus corpus = corpus_of(texts, {.context = 2, .groups = {"*/18*|*/19*", "*/20*", "*"}});
+  EXPECT_THAT(corpus.sizes, ElementsAre(4, 1, 0));
+  EXPECT_THAT(corpus.samples.labels, ElementsAre(0, 0, 0, 0, 1));
+  EXPECT_THAT(failure(read_corpus(texts, "folder", {.context = 2, .groups = {"*/18*"}})).what,
+              HasSubstr("folder/obama/2009: matches no pattern"));
+}
+
+TEST(Corpus, TooFewBytesForASampleIsAnError) {
+  EXPECT_THAT(failure(read_corpus({{text_of("a", "abc")}}, "folder", {.context = 4})).what,
+              HasSubstr("lower [data] context"));
+}
+
+TEST(Corpus, TheTestSetIsTheLastShareOfEachGroup) {
+  const Corpus corpus =
+      corpus_of({text_of("a", "0123456789"), text_of("b", "01234")}, {.context = 1});
+  EXPECT_THAT(corpus_tails(corpus, 0.2), ElementsAre(8, 9, 14));
+  EXPECT_THAT(corpus_tails(corpus, 0.05), ElementsAre(9));  // half a sample is rounded up
+}
+
+TEST(Corpus, AppendedSetsKeepTheirGroups) {
+  Corpus one = corpus_of({text_of("a", "xx"), text_of("b", "xx")}, {.context = 2});
+  const Corpus other = corpus_of({text_of("b", "yy"), text_of("c", "yy")}, {.context = 2});
+  append(one.samples, other.samples);
+  EXPECT_THAT(one.samples.names, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(one.samples.labels, ElementsAre(0, 1, 1, 2));
+  EXPECT_EQ(window_of(one.samples, 3), std::string("\0yy", 3));
 }
 
 }  // namespace

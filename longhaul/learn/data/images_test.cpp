@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "longhaul/base/testing/result.h"
+
 namespace longhaul::learn {
 namespace {
 
@@ -43,8 +45,7 @@ std::string images_error(const Raw& images, const Raw& labels, PixelOptions opti
 
 TEST(Idx, ReadsExtentsAndValues) {
   const Raw bytes = idx({2, 3, 5});
-  auto array = read_idx(bytes, "f.idx");
-  ASSERT_TRUE(array);
+  auto array = good(read_idx(bytes, "f.idx"));
   EXPECT_THAT(array->extents, ElementsAre(2u, 3u, 5u));
   EXPECT_EQ(array->values.size(), 30u);
   EXPECT_EQ(array->values[29], std::byte{29});
@@ -98,8 +99,7 @@ TEST(Idx, WrongMagicSaysWhatItIs) {
 }
 
 TEST(Idx, ImagesAndLabelsBecomeADataSet) {
-  auto data = images_of(idx({3, 2, 2}), idx({3}, {1, 0, 4}), {5, {0.5}, {0.5}});
-  ASSERT_TRUE(data);
+  auto data = good(images_of(idx({3, 2, 2}), idx({3}, {1, 0, 4}), {5, {0.5}, {0.5}}));
   EXPECT_EQ(data->shape, (DataShape{{1, 2, 2}, 5, Task::classification}));
   EXPECT_THAT(data->labels, ElementsAre(1, 0, 4));
   std::vector<float> row(4);
@@ -125,6 +125,52 @@ TEST(Idx, WhatDoesNotFitIsAnError) {
   EXPECT_THAT(images_error(labels, labels), HasSubstr("images of 2 to 4 dimensions"));
   EXPECT_THAT(images_error(images, labels, {0, {0, 0}, {1, 1}}), HasSubstr("mean and std"));
   EXPECT_THAT(images_error(images, {}), HasSubstr("labels.idx: truncated"));
+}
+
+// --- cifar
+
+std::vector<std::byte> rows(std::initializer_list<int> labels) {
+  std::vector<std::byte> bytes;
+  for (const int label : labels) {
+    bytes.push_back(std::byte(label));
+    for (int channel = 0; channel < 3; ++channel)
+      bytes.insert(bytes.end(), 1024, std::byte(100 * channel));
+  }
+  return bytes;
+}
+
+std::string cifar_error(const std::vector<std::byte>& bytes) {
+  auto data = read_cifar10(bytes, "b.bin");
+  return data ? "no error" : data.error().what;
+}
+
+TEST(Cifar, ReadsLabelsAndChannels) {
+  auto data = good(read_cifar10(rows({3, 9}), "b.bin"));
+  EXPECT_EQ(data->shape, (DataShape{{3, 32, 32}, 10, Task::classification}));
+  EXPECT_THAT(data->labels, ElementsAre(3, 9));
+  EXPECT_EQ(data->names[3], "cat");
+  std::vector<float> row(3072);
+  data->copy_row(1, row);
+  EXPECT_FLOAT_EQ(row[0], float(-0.4914 / 0.2470));
+  EXPECT_FLOAT_EQ(row[1024], float((100 / 255.0 - 0.4822) / 0.2435));
+  EXPECT_FLOAT_EQ(row[3071], float((200 / 255.0 - 0.4465) / 0.2616));
+}
+
+TEST(Cifar, TruncatedAtEveryByteIsAnError) {
+  const auto bytes = rows({3, 9});
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    if (size == kCifarRow) continue;
+    const std::span head = std::span(bytes).first(size);
+    ASSERT_FALSE(read_cifar10(head, "b.bin")) << size;
+  }
+  EXPECT_THAT(cifar_error({bytes.begin(), bytes.end() - 1}),
+              HasSubstr("b.bin: truncated CIFAR-10 file: expected a multiple of 3073 bytes, found "
+                        "6145 (3072 too many or 1 missing)"));
+}
+
+TEST(Cifar, WrongLabelNamesItsByte) {
+  EXPECT_THAT(cifar_error(rows({3, 9, 10})), HasSubstr("byte 6146: expected a label from 0 to 9, "
+                                                       "found 10"));
 }
 
 }  // namespace
