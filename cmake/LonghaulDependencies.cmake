@@ -18,7 +18,7 @@ if(LONGHAUL_TORCH)
   find_package(CLI11 REQUIRED)
   find_package(Httplib REQUIRED)  # cmake/FindHttplib.cmake; seen by longhaul/run/focus alone
   find_package(Torch REQUIRED)
-  if(LONGHAUL_PYTHON)
+  if(LONGHAUL_PYTHON_PACKAGE)
     if(NOT Python_EXECUTABLE)
       set(Python_EXECUTABLE /usr/bin/python3)  # Debian's, as the scripts; a wheel names another
     endif()

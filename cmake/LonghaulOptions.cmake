@@ -1,6 +1,6 @@
 # Options, and the compiler flags that hold for every target of the tree.
 option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their tests" ON)
-option(LONGHAUL_PYTHON "Build the Python package's extension (with LONGHAUL_TORCH)" ON)
+option(LONGHAUL_PYTHON_PACKAGE "Build the Python package's extension (with LONGHAUL_TORCH)" ON)
 option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
 option(LONGHAUL_BENCH "Build the benchmarks" OFF)
 option(LONGHAUL_SIMGRID "Build the benchmark against SimGrid (with LONGHAUL_BENCH)" OFF)

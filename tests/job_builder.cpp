@@ -140,8 +140,9 @@ std::unique_ptr<Overlay> plain_overlay(std::string_view kind, std::vector<Settin
 
 std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
   if (spec.phantom) return std::make_unique<sim::PhantomLearner>(Layout::flat(spec.size), 32, 6400);
-  const SyncTraits& traits = spec.parts.sync.entry->traits;
-  const bool factored = traits.takes_factors || traits.takes_parts;
+  const std::string_view asks = spec.parts.sync.entry->traits.asks;
+  const bool in_parts = asks == "backward part";
+  const bool factored = in_parts || asks == "sufficient factors";
   // A matrix where that comes out even: what factors matrices has something to do.
   constexpr std::int64_t kColumns = 16;
   const bool even = (spec.size - spec.buffers) % std::uint64_t(kColumns) == 0;
@@ -156,7 +157,7 @@ std::unique_ptr<Learner> make_learner(const JobSpec& spec, Rank rank) {
                                    .buffers = spec.buffers,
                                    .out = factored ? kFactored.out : 0,
                                    .in = factored ? kFactored.in : 0,
-                                   .layer_last = traits.takes_parts});
+                                   .layer_last = in_parts});
 }
 
 Result<Evaluation> score_of(std::span<const float> x) {

@@ -21,7 +21,7 @@
 namespace longhaul::cli {
 namespace {
 
-const run::OwnLearners* embedded_learners = nullptr;
+Embedding embedded;
 
 std::string suggest_subcommand(const CLI::App& app, int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
@@ -134,15 +134,15 @@ int run_words(const std::vector<std::string>& words) {
 }
 
 std::function<int(const std::vector<std::string>&)> run_words_in_copies() {
-  if (own_learners()) return {};
+  if (embedded.learners) return {};
   return run_words;
 }
 
-const run::OwnLearners* own_learners() { return embedded_learners; }
+const Embedding& embedding() { return embedded; }
 
-int run(int argc, const char* const* argv, const Embedding& embedding) {
-  embedded_learners = embedding.learners;
-  run::set_own_program(embedding.program);
+int run(int argc, const char* const* argv, const Embedding& by) {
+  embedded = by;
+  run::set_own_program(by.program);
   // A failed check has said what failed; the exit code tells that the fault is ours.
   std::signal(SIGABRT, [](int) { std::_Exit(kInternal); });
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an Error, as a full disk is

@@ -24,6 +24,8 @@ inline constexpr int kDone = 0, kBadUsage = 2, kFailed = 3, kInternal = 4, kInte
 struct Embedding {
   const run::OwnLearners* learners = nullptr;  // outlive run(); null: none
   std::vector<std::string> program = {};       // the words that start that program again
+  bool own_jobs =
+      false;  // jobs without [model] and [data] are of kind "own", also without learners
 };
 
 // Parses and carries out; never throws. One call at a time in a process.
@@ -34,8 +36,8 @@ int run_words(const std::vector<std::string>& words);
 // That, for runs in copies of this process; empty where it is embedded: a copy has not its threads.
 std::function<int(const std::vector<std::string>&)> run_words_in_copies();
 
-// Those of the program that embeds this one; null: none.
-const run::OwnLearners* own_learners();
+// What the program that embeds this one has said; by default nothing.
+const Embedding& embedding();
 
 // `code` is written when the subcommand was chosen and has run.
 void add_simulate(CLI::App&, int& code);

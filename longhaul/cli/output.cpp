@@ -73,8 +73,9 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
                s.time_to_target_s ? "reached at " + run::duration_text(*s.time_to_target_s)
                                   : std::string("not reached"));
   if (s.best && s.model_is_best)
-    fmt::print("  model.pt is the best one scored, of round {}: loss {:.4f}, accuracy {}\n",
-               s.best->round, s.best->loss, percent(s.best->accuracy));
+    fmt::print("  {} is the best one scored, of round {}: loss {:.4f}, accuracy {}\n",
+               s.model == "own" ? "model.f32" : "model.pt", s.best->round, s.best->loss,
+               percent(s.best->accuracy));
   if (s.participation.changes > 0 || s.participation_share() < 1)
     fmt::print("  participation {} of all workers, {} of the live ones; {} of {} live\n",
                percent(s.participation_share()), percent(s.participation_of_live()),

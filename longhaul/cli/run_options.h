@@ -62,7 +62,7 @@ struct JobOptions {
     return run::load_job(job, all);
   }
   run::Overrides overrides() const {
-    return {.sets = sets, .wan = wan, .own = own_learners() != nullptr};
+    return {.sets = sets, .wan = wan, .own = embedding().own_jobs};
   }
 
   // Error: it has no [focus], and `remedy`.
@@ -127,7 +127,7 @@ struct RunOptions : JobOptions {
             .threads = threads,
             .progress = run::Progress::detect(quiet),
             .until_s = until_s,
-            .learners = own_learners(),
+            .learners = embedding().learners,
             .record = mode};
   }
 

@@ -96,7 +96,7 @@ Result<int> site(const SiteArgs& args) {
                    .progress = common.progress,
                    .security = args.security,
                    .record = common.record,
-                   .learners = own_learners()}));
+                   .learners = embedding().learners}));
   std::error_code code;
   if (args.common.json)
     fmt::print("{}", run::summary_text(summary));

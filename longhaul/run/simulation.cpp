@@ -15,8 +15,8 @@ namespace {
 
 // What two nodes must begin with alike and do not; "": nothing.
 std::string first_difference(Learner& one, Learner& other) {
-  const auto& a = one.layout()->layers();
-  const auto& b = other.layout()->layers();
+  const auto first = one.layout(), second = other.layout();
+  const std::vector<LayerRange>&a = first->layers(), &b = second->layers();
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     if (i >= std::min(a.size(), b.size()) || a[i].name != b[i].name)
       return "the list of trained tensors (" + (i < a.size() ? a : b)[i].name + ")";

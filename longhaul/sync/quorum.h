@@ -7,6 +7,7 @@
 
 #include "longhaul/base/decimal.h"
 #include "longhaul/base/fields.h"
+#include "longhaul/base/result.h"
 #include "longhaul/core/place.h"
 
 namespace longhaul::sync {

@@ -19,12 +19,26 @@
     python3 train.py site job.toml --site tokyo         # for real
 """
 
+from typing import TYPE_CHECKING, Any
+
 from longhaul._longhaul import __version__
 from longhaul.command import main
 from longhaul.library import (Diverged, JobError, PeerError, Summary, Table, bound, compare, explain,
                               perf, plan, read_run, simulate)
 from longhaul.site import RunEnded, Site
 
+if TYPE_CHECKING:
+    from longhaul.torch import load_model
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load_model":  # needs torch, which the rest does not
+        from longhaul.torch import load_model
+
+        return load_model
+    raise AttributeError(f"module longhaul has no attribute {name!r}")
+
+
 __all__ = ["Diverged", "JobError", "PeerError", "RunEnded", "Site", "Summary", "Table",
-           "__version__", "bound", "compare", "explain", "main", "perf", "plan", "read_run",
+           "__version__", "bound", "compare", "explain", "load_model", "main", "perf", "plan", "read_run",
            "simulate"]

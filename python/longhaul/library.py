@@ -142,7 +142,8 @@ def _tables(job: dict[str, Any], above: str = "") -> Iterator[str]:
         path = f"{above}.{name}" if above else name
         if isinstance(value, dict):
             plain = {k: v for k, v in value.items() if not isinstance(v, dict)}
-            yield f"[{path}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in plain.items())
+            if plain or not value:
+                yield f"[{path}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in plain.items())
             yield from _tables({k: v for k, v in value.items() if isinstance(v, dict)}, path)
         elif isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
             for one in value:
@@ -229,7 +230,7 @@ def _as_program(train: Train | None, score: ScoreFunction | None) -> Iterator[li
     except ImportError:
         pickler = pickle
     try:
-        data = pickler.dumps((train, score, sys.path))
+        data = pickle.dumps((sys.path, pickler.dumps((train, score))))
     except Exception as error:
         raise JobError(f"train cannot be sent to other processes ({error}): define it in a module, "
                        "or pip install cloudpickle") from error

@@ -7,6 +7,7 @@ What the host asks for in between (apply the mean gradient, save your state) is 
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import threading
@@ -130,7 +131,10 @@ class Site:
     def device(self) -> Any:
         import torch
 
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        local = int(os.environ.get("LOCAL_RANK", self.rank))  # torchrun's, of a site's processes
+        return torch.device("cuda", local % torch.cuda.device_count())
 
     # What the loop calls.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import ctypes
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 
+from longhaul import _longhaul
 from longhaul.packed import pack, unpack
 from longhaul.site import Site, Unfit
 
@@ -35,6 +37,42 @@ def _bare(name: str) -> str:
     """Without what DistributedDataParallel and torch.compile put before it: sites may differ."""
     parts = [part for part in name.split(".") if part != "_orig_mod"]
     return ".".join(parts[1:] if parts[0] == "module" and len(parts) > 1 else parts)
+
+
+def _unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """The user's own module inside DistributedDataParallel and torch.compile."""
+    while True:
+        inner = getattr(model, "_orig_mod", None)
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            inner = model.module
+        if not isinstance(inner, torch.nn.Module):
+            return model
+        model = inner
+
+
+def load_model(file: Any, model: torch.nn.Module) -> torch.nn.Module:
+    """Puts a run's model into a module of the same kind, in place, and returns it.
+
+    file   the run's folder, or a model.f32
+    model  as train() made it, with the same parameters frozen
+
+        model = longhaul.load_model("runs/job", Net())
+    """
+    path = Path(file)
+    path = path / "model.f32" if path.is_dir() else path
+    values = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.float32)
+    tensors = [p for p in model.parameters() if p.requires_grad]
+    tensors += [b for _, b in _buffers(model) if b.is_floating_point()]
+    count = sum(t.numel() for t in tensors)
+    if values.numel() != count:
+        raise ValueError(f"{path}: holds {values.numel()} values, and the model's trained tensors "
+                         f"have {count}")
+    offset = 0
+    with torch.no_grad():
+        for tensor in tensors:
+            tensor.copy_(values[offset:offset + tensor.numel()].view(tensor.shape))
+            offset += tensor.numel()
+    return model
 
 
 class _AttachedStep:
@@ -141,20 +179,25 @@ class TorchTrained:
 
             def counted(*args: Any, **kwargs: Any) -> None:
                 optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1  # type: ignore
+                optimizer._opt_called = True  # type: ignore[attr-defined]
                 step(*args, **kwargs)
 
-            counted._with_counter = True  # type: ignore[attr-defined]
+            # What schedulers of torch 1.13 and of 2.x look for.
+            counted._with_counter = counted._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
             optimizer.step = counted  # type: ignore[method-assign, assignment]
 
     def layout(self) -> dict[str, Any]:
-        self._kept_frozen = [t.detach().contiguous().cpu() for _, t in self._frozen]
+        fixed = []
+        for name, tensor in self._frozen:  # one at a time: there may be many, on a GPU
+            here = tensor.detach().contiguous().cpu()
+            fixed.append((name, _longhaul.digest(here.data_ptr(),
+                                                 here.numel() * here.element_size())))
         return {
             "params": self._values.data_ptr(),
             "grads": self._gradients.data_ptr(),
             "tensors": [(name, list(t.shape)) for name, t in zip(self._names, self._tensors)],
             "parameters": len(self._parameters),
-            "fixed": [(name, t.data_ptr(), t.numel() * t.element_size())
-                      for (name, _), t in zip(self._frozen, self._kept_frozen)],
+            "fixed": fixed,
         }
 
     def check(self) -> None:
@@ -293,7 +336,7 @@ class TorchTrained:
     def scored(self, address: int) -> torch.nn.Module:
         if self._copy is None:
             try:
-                self._copy = copy.deepcopy(self.model)
+                self._copy = copy.deepcopy(_unwrapped(self.model))
             except Exception as error:
                 raise Unfit(f"score() needs a copy of the model, and copy.deepcopy() failed: "
                             f"{error}") from error
@@ -304,10 +347,10 @@ class TorchTrained:
             for parameter in self._copy.parameters():
                 parameter.requires_grad_(False)
         with torch.no_grad():
-            if address:
-                for tensor, view in zip(self._copy_views,
-                                        self._views_of(_values_at(address, self._values.numel()))):
-                    tensor.copy_(view)
+            values = (self._views_of(_values_at(address, self._values.numel())) if address
+                      else self._tensors)
+            for tensor, value in zip(self._copy_views, values):
+                tensor.copy_(value)
         self._copy.eval()
         return self._copy
 

@@ -4,11 +4,15 @@ import pickle
 import sys
 from pathlib import Path
 
-if __name__ == "__main__":
-    train, score, paths = pickle.loads(Path(sys.argv[1]).read_bytes())
-    from longhaul import command
+from longhaul import command
 
-    sys.path[:] = paths
+if __name__ == "__main__":
+    sys.path[:], loop = pickle.loads(Path(sys.argv[1]).read_bytes())
+    try:
+        train, score = pickle.loads(loop)
+    except Exception as error:
+        print(f"longhaul: train cannot be read in another process: {error}", file=sys.stderr)
+        sys.exit(2)
     code, _ = command.run(sys.argv[2:], train, score,
                           [sys.executable, "-m", "longhaul.trial", sys.argv[1]])
     sys.exit(code)

@@ -82,12 +82,11 @@ py::tuple next(Loop& loop) {
   return std::visit(InPython(), request);
 }
 
-// `parameters`: how many of the tensors are; the others are buffers. `fixed`: name, address and
-// bytes of each frozen tensor.
+// `parameters`: how many of the tensors are; the others are buffers. `fixed`: name and digest of
+// each frozen tensor.
 void attach(Loop& loop, Address params, Address grads,
             const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors,
-            std::size_t parameters,
-            const std::vector<std::tuple<std::string, Address, std::size_t>>& fixed, bool mirrored,
+            std::size_t parameters, const std::vector<Learner::FixedPart>& fixed, bool mirrored,
             bool wants_put) {
   std::vector<LayerRange> layers;
   std::uint64_t offset = 0;
@@ -104,17 +103,15 @@ void attach(Loop& loop, Address params, Address grads,
               .grads = reinterpret_cast<float*>(grads),
               .mirrored = mirrored,
               .wants_put = wants_put};
-  // Neighbours together where there are too many for each to have a digest of its own.
+  // Neighbours together where there are too many for each to be compared by itself.
   const std::size_t each = (fixed.size() + Learner::kMostFixedParts - 1) / Learner::kMostFixedParts;
   for (std::size_t i = 0; i < fixed.size(); i += each) {
     const std::size_t last = std::min(i + each, fixed.size()) - 1;
-    std::string name = std::get<0>(fixed[i]);
-    if (last > i) name += " to " + std::get<0>(fixed[last]);
-    std::uint64_t digest = 0;
-    for (std::size_t k = i; k <= last; ++k)
-      digest = XXH3_64bits_withSeed(reinterpret_cast<const void*>(std::get<1>(fixed[k])),
-                                    std::get<2>(fixed[k]), digest);
-    to.fixed.push_back({std::move(name), digest});
+    Learner::FixedPart part = fixed[i];
+    if (last > i) part.name += " to " + fixed[last].name;
+    for (std::size_t k = i + 1; k <= last; ++k)
+      part.digest = XXH3_64bits_withSeed(&fixed[k].digest, sizeof fixed[k].digest, part.digest);
+    to.fixed.push_back(std::move(part));
   }
   loop.attach(std::move(to));
 }
@@ -175,7 +172,8 @@ class Program {
     {
       const py::gil_scoped_release loops;
       run::forget_signals();
-      code = cli::run(int(argv.size()), argv.data(), {&learners_, std::move(program)});
+      code = cli::run(int(argv.size()), argv.data(),
+                      {&learners_, std::move(program), /*own_jobs=*/true});
     }
     if (asked_to_stop_) throw py::error_already_set(*std::move(asked_to_stop_));
     return code;
@@ -262,7 +260,7 @@ int run(const std::vector<std::string>& words, std::vector<std::string> program,
   for (const std::string& word : words) argv.push_back(word.c_str());
   const py::gil_scoped_release others;
   run::forget_signals();
-  return cli::run(int(argv.size()), argv.data());
+  return cli::run(int(argv.size()), argv.data(), {nullptr, std::move(program), /*own_jobs=*/true});
 }
 
 // The site of that name, or the first with a worker, and what each of its first local steps takes
@@ -307,8 +305,19 @@ PYBIND11_MODULE(_longhaul, module) {
   module.doc() = "The command line of longhaul, for loops of one's own. Use longhaul.main().";
   module.attr("__version__") = LONGHAUL_VERSION;
   py::class_<Loop, std::shared_ptr<Loop>>(module, "Loop")
-      .def("attach", &attach, py::arg("params"), py::arg("grads"), py::arg("tensors"),
-           py::arg("parameters"), py::arg("fixed"), py::arg("mirrored"), py::arg("wants_put"))
+      .def(
+          "attach",
+          [](Loop& loop, Address params, Address grads,
+             const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors,
+             std::size_t parameters,
+             const std::vector<std::pair<std::string, std::uint64_t>>& fixed, bool mirrored,
+             bool wants_put) {
+            std::vector<longhaul::Learner::FixedPart> parts;
+            for (const auto& [name, digest] : fixed) parts.push_back({name, digest});
+            attach(loop, params, grads, tensors, parameters, parts, mirrored, wants_put);
+          },
+          py::arg("params"), py::arg("grads"), py::arg("tensors"), py::arg("parameters"),
+          py::arg("fixed"), py::arg("mirrored"), py::arg("wants_put"))
       .def("next", &next)
       .def("answer", &answer, py::arg("loss") = 0.0, py::arg("samples") = 0,
            py::arg("shard_size") = 0, py::arg("exhausted") = false, py::arg("accuracy") = 0.0,
@@ -319,6 +328,13 @@ PYBIND11_MODULE(_longhaul, module) {
              loop.refuse(longhaul::invalid(fmt::format("site {}: {}", loop.site(), why)));
            })
       .def("leave", &Loop::leave);
+  module.def(
+      "digest",
+      [](Address values, std::size_t bytes) {
+        const py::gil_scoped_release others;
+        return XXH3_64bits(reinterpret_cast<const void*>(values), bytes);
+      },
+      py::arg("values"), py::arg("bytes"));
   module.def(
       "seed",
       [](const std::string& path, const std::vector<std::string>& sets) {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "longhaul/base/check.h"
+#include "longhaul/core/message.h"
 #include "longhaul/core/vector_content.h"
 
 namespace longhaul::sync {

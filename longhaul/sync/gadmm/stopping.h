@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "longhaul/base/archive.h"
+#include "longhaul/core/shared_members.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync::gadmm {

@@ -1,5 +1,6 @@
 #pragma once
 // The headers of the two streams of sync/gaia.h. `slot` is the receiver's (sync/gaia/routes.h).
+#include "longhaul/core/message.h"
 #include "longhaul/core/types.h"
 #include "longhaul/sync/gaia/encoding.h"
 

@@ -4,6 +4,7 @@
 #include "longhaul/core/strategy.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/gossip/final_return.h"
+#include "longhaul/sync/relay.h"
 
 namespace longhaul::sync::gossip {
 

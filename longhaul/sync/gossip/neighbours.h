@@ -23,6 +23,7 @@
 
 #include "longhaul/base/archive.h"
 #include "longhaul/base/check.h"
+#include "longhaul/core/message.h"
 #include "longhaul/core/place.h"
 #include "longhaul/core/work.h"
 

@@ -2,6 +2,7 @@
 // Factors of the gradient of one layer, and the sums that they are multiplied to.
 //   Xie et al., "Distributed machine learning via sufficient factor broadcasting", 2015
 //   (arXiv:1511.08486), section 2: the gradient of a matrix is a sum of few outer products.
+#include <algorithm>
 #include <span>
 #include <vector>
 

@@ -2,6 +2,7 @@
 // The headers of the streams of sync/sfb.h.
 #include <vector>
 
+#include "longhaul/core/message.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync::sfb {

@@ -11,6 +11,7 @@
 
 #include "longhaul/base/archive.h"
 #include "longhaul/base/check.h"
+#include "longhaul/core/shared_members.h"
 #include "longhaul/core/types.h"
 #include "longhaul/sync/sfb/store.h"
 

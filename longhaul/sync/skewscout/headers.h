@@ -1,5 +1,6 @@
 #pragma once
 // The headers of the two streams of sync/skewscout.h.
+#include "longhaul/core/message.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync::skewscout {

@@ -8,6 +8,7 @@
 
 #include "longhaul/base/archive.h"
 #include "longhaul/base/check.h"
+#include "longhaul/core/shared_members.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync::skewscout {
