@@ -1,4 +1,4 @@
-"""P7: several processes at a site, by torchrun: the bits of one process with the whole batch."""
+"""P7: several processes at a site: the bits of one process with the whole batch."""
 
 from __future__ import annotations
 
@@ -44,26 +44,35 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start_site(command, site: str, processes: int, port: int, out: str, more=()):
-    words = ["site", "job.toml", "--site", site, "--insecure", "--out", f"{out}/{site}", "--quiet", *more]
-    start = [sys.executable, str(SCRIPT), *words]
-    if processes > 1:
-        start = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes),
-                 "--master_port", str(port), str(SCRIPT), *words]
-    return subprocess.Popen(start, cwd=command.folder, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT,
-                            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
-                                 "PYTHONPATH": f"{HERE}:{os.environ['PYTHONPATH']}"})
+class SiteProcesses:
+    """Those of one site, with the environment that torchrun gives them."""
+
+    def __init__(self, command, site: str, processes: int, port: int, out: str):
+        words = ["site", "job.toml", "--site", site, "--insecure", "--out", f"{out}/{site}", "--quiet"]
+        self.children = []
+        for rank in range(processes):
+            environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
+                           "PYTHONPATH": f"{HERE}:{os.environ['PYTHONPATH']}"}
+            if processes > 1:
+                environment.update(RANK=str(rank), WORLD_SIZE=str(processes), LOCAL_RANK=str(rank),
+                                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+            self.children.append(subprocess.Popen(
+                [sys.executable, "-P", str(SCRIPT), *words], cwd=command.folder, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment))
+
+    def end(self, limit_s: float = 90) -> tuple[list[int], str]:
+        text = "".join(child.communicate(timeout=limit_s)[0] for child in self.children)
+        return [child.returncode for child in self.children], text
 
 
 def run_sites(command, processes: int, sync: str, keys: str, out: str):
     a, b, master_a, master_b = free_ports(4)
     (command.folder / "job.toml").write_text(JOB.format(sync=sync, keys=keys, a=a, b=b))
-    children = [start_site(command, "aa", processes, master_a, out),
-                start_site(command, "bb", processes, master_b, out)]
-    for child in children:
-        text, _ = child.communicate(timeout=90)
-        assert child.returncode == 0, text
+    sites = [SiteProcesses(command, "aa", processes, master_a, out),
+             SiteProcesses(command, "bb", processes, master_b, out)]
+    for site in sites:
+        codes, text = site.end()
+        assert codes == [0] * processes, text
     return numpy.fromfile(command.folder / out / "aa/model.f32", numpy.float32)
 
 
@@ -76,29 +85,25 @@ def test_P7_two_processes_a_site(command, sync, keys):
     assert numpy.abs(one - two).max() < 1e-5
 
 
-def test_P7_a_process_that_is_killed_ends_its_site_by_name(command):
+def test_P7_a_process_that_is_killed_ends_its_site_by_name(command, monkeypatch):
     if "LONGHAUL_ALL" not in os.environ:
         pytest.skip("nightly")
-    os.environ["PAUSE_S"] = "0.2"
+    monkeypatch.setenv("PAUSE_S", "0.1")
+    a, b, master_a, master_b = free_ports(4)
+    (command.folder / "job.toml").write_text(
+        JOB.format(sync="fedavg", keys="steps = 3", a=a, b=b).replace("= 6", "= 200"))
+    aa = SiteProcesses(command, "aa", 2, master_a, "run")
+    bb = SiteProcesses(command, "bb", 2, master_b, "run")
     try:
-        a, b, master_a, master_b = free_ports(4)
-        (command.folder / "job.toml").write_text(
-            JOB.format(sync="fedavg", keys="steps = 3", a=a, b=b).replace("= 6", "= 200"))
-        children = [start_site(command, "aa", 2, master_a, "run"),
-                    start_site(command, "bb", 2, master_b, "run")]
-        pid = command.folder / "bb.1.pid"
+        steps = command.folder / "bb.1.steps"
         deadline = time.monotonic() + 60
-        while not pid.exists():
+        while not (steps.exists() and len(steps.read_text()) > 5):
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        time.sleep(3)
-        os.kill(int(pid.read_text()), signal.SIGKILL)
-        text, _ = children[1].communicate(timeout=60)
-        assert children[1].returncode != 0
-        assert "site bb" in text, text
-        children[0].send_signal(signal.SIGINT)
-        children[0].communicate(timeout=60)
+        bb.children[1].send_signal(signal.SIGKILL)
+        codes, text = bb.end(60)
+        assert codes[0] == 2 and "site bb: train() raised RuntimeError" in text, text
     finally:
-        del os.environ["PAUSE_S"]
-        for child in children:
+        for child in aa.children + bb.children:
             child.kill()
+            child.wait()
