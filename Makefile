@@ -43,7 +43,8 @@ build: setup-build  ## the program: build/release/longhaul
 	cmake --preset release
 	cmake --build --preset release --target longhaul -j $(JOBS)
 
-package: build  ## a Debian package of the program, its headers and man page: build/release/*.deb
+package: build  ## a Debian package of the program, its headers, man page, Python: build/release/*.deb
+	cmake --build --preset release --target _longhaul -j $(JOBS)
 	cd build/release && cpack -G DEB
 	@ls -lh build/release/*.deb
 

@@ -37,5 +37,6 @@ if(LONGHAUL_TORCH)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
   set(CPACK_DEBIAN_PACKAGE_DEPENDS libopenblas0-pthread)  # 16 times the default BLAS
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3-numpy, python3-torch")  # of the Python package
   include(CPack)
 endif()

@@ -47,6 +47,7 @@ Result<std::unique_ptr<Simulation>> Simulation::make(const Job& job, Workload wo
 
 Status Simulation::build(const Job& job, unsigned threads) {
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  if (workload_.is_own() && workload_.takes_turns()) threads = 1;  // others would only wait
   members_ = std::make_shared<const Members>(job.members());
   LH_LET(thread_setup, workload_.set_up_threads());
   LH_LET(score, workload_.make_node_scorer(threads));

@@ -29,6 +29,7 @@ struct OwnLearners {
   std::uint64_t training_samples = 0;  // of all workers; what an epoch is for max_epochs
   // Can they do work of this name (SyncTraits::asks)? Empty: whatever a strategy asks for.
   std::function<bool(std::string_view work)> can = {};
+  bool take_turns = false;    // one of a process computes at a time, whoever asks
   bool uses_libtorch = true;  // the one of the program: its threads are prepared for it
 };
 
@@ -56,6 +57,7 @@ class Workload {
 
   bool phantom() const { return phantom_; }
   bool is_own() const { return own_ && !phantom_; }
+  bool takes_turns() const { return own_ && own_->take_turns; }
   // What sites exchange, and with what each keeps (core/kept_values.h) the model as a whole, which
   // is scored and written.
   const std::shared_ptr<const Layout>& layout() const { return layout_; }

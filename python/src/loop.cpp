@@ -22,9 +22,18 @@ void Loop::attach(Attached to) {
   changed_.notify_all();
 }
 
+void Loop::watch(const std::atomic<std::uint64_t>& count, std::uint64_t from) {
+  const auto until = Clock::now() + kWatch;
+  while (count.load(std::memory_order_acquire) == from && Clock::now() < until)
+    for (int i = 0; i < 16 && count.load(std::memory_order_relaxed) == from; ++i)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 Request Loop::next() {
+  watch(requests_, taken_);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return request_.has_value(); });
+  ++taken_;
   Request request = *std::move(request_);
   request_.reset();
   return request;
@@ -33,12 +42,14 @@ Request Loop::next() {
 void Loop::answer(Reply reply) {
   const std::lock_guard lock(mutex_);
   reply_ = Result<Reply>(std::move(reply));
+  ++replies_;
   changed_.notify_all();
 }
 
 void Loop::refuse(Error error) {
   const std::lock_guard lock(mutex_);
   reply_ = Result<Reply>(std::move(error));
+  ++replies_;
   changed_.notify_all();
 }
 
@@ -74,7 +85,7 @@ Result<Attached> Loop::attached(const std::function<Status()>& look) {
     LH_TRY(look());
     lock.lock();
   }
-  if (left_) return left_error();
+  if (!attached_) return left_error();
   return *attached_;
 }
 
@@ -86,7 +97,12 @@ Result<Reply> Loop::ask(const Request& request) {
   asked_ += work && trains(**work);
   request_ = request;
   reply_.reset();
+  ++requests_;
+  const std::uint64_t replies = replies_;
   changed_.notify_all();
+  lock.unlock();
+  watch(replies_, replies);
+  lock.lock();
   wait_for(lock, "one step of its loop", [&] { return reply_ || left_; });
   if (!reply_) return left_error();
   return *std::move(reply_);
@@ -97,6 +113,7 @@ void Loop::end() {
   std::unique_lock lock(mutex_);
   if (left_) return;
   request_ = End{};
+  ++requests_;
   changed_.notify_all();
   wait_for(lock, "the end of train(), after the run,", [&] { return left_; });
 }

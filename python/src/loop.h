@@ -2,6 +2,7 @@
 // A training loop of the user's as a Learner: the loop runs in a thread of its own, and the host's
 // step() hands the turn over to it and waits. Exactly one of the two runs at a time, so the
 // parameters have one owner. Without Python: module.cpp translates.
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -83,6 +84,9 @@ class Loop {
   void wait_for(std::unique_lock<std::mutex>&, const char* what,
                 const std::function<bool()>& ready);
   Error left_error() const;
+  // Most steps of a small model end sooner than a thread can be woken: watches so long first.
+  static constexpr auto kWatch = std::chrono::microseconds(40);
+  static void watch(const std::atomic<std::uint64_t>& count, std::uint64_t from);
 
   const std::string site_;
   const std::function<void(const std::string&)> note_;
@@ -91,6 +95,8 @@ class Loop {
   std::optional<Attached> attached_;
   std::optional<Request> request_;
   std::optional<Result<Reply>> reply_;
+  std::atomic<std::uint64_t> requests_ = 0, replies_ = 0;  // how many there have been
+  std::uint64_t taken_ = 0;                                // requests, by the loop
   std::uint64_t asked_ = 0;
   bool left_ = false;
   std::string why_;

@@ -157,6 +157,7 @@ class Program {
     learners_.can = [this](std::string_view work) {
       return work == "fixed gradient" || (work == "score" && !score_.is_none());
     };
+    learners_.take_turns = true;
     learners_.uses_libtorch = false;
   }
 
