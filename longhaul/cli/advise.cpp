@@ -193,7 +193,7 @@ class AdviseCandidates {
       return std::nullopt;
     }
     ComparedJob& one = made->jobs.front();
-    const auto prediction = run::predict(one.job);
+    const auto prediction = run::predict(one.job, embedding().learners);
     if (!prediction || !(prediction->round_s > 0)) return std::nullopt;
     max_rounds_.emplace(one.label, std::exchange(one.job.stop.max_rounds, std::uint64_t{1} << 53));
     at->second =

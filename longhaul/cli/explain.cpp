@@ -260,7 +260,7 @@ void print_partition(const run::PartitionTable& table) {
 Result<run::Explanation> explanation_of(const ExplainArgs& args, const run::Job& job,
                                         const Result<run::PartitionTable>& table) {
   if (!args.mbytes && (!table || !table->layout)) return run::Explanation{};
-  return run::explanation_of(job, args.mbytes);
+  return run::explanation_of(job, args.mbytes, embedding().learners);
 }
 
 void print_explanation(const run::Job& job, const run::Explanation& said) {
@@ -336,7 +336,7 @@ Result<int> explain_job(const ExplainArgs& args) {
   if (job.focus) return print_job(job, args.all), kDone;
   const bool silent = args.json || args.svg == "-";
   const auto table = silent && args.mbytes ? Result<run::PartitionTable>(run::PartitionTable{})
-                                           : run::partition_table(job);
+                                           : run::partition_table(job, embedding().learners);
   const auto plan = plan_of(args, job, table);
   if (args.plan() && !plan) return plan.error();
   if (!args.svg.empty()) LH_TRY(write_svg(args.svg, *plan));

@@ -26,7 +26,7 @@ struct SimulateArgs {
 };
 
 Result<int> dry_run(const run::Job& job, bool json) {
-  LH_LET(prediction, run::predict(job));
+  LH_LET(prediction, run::predict(job, embedding().learners));
   const run::Prediction& p = prediction;
   if (json) {
     const nlohmann::ordered_json object = {{"name", job.job.name},

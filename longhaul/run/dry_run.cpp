@@ -25,8 +25,8 @@ Job first_rounds(const Job& job, Round rounds) {
   return few;
 }
 
-Result<std::unique_ptr<Simulation>> without_numbers(const Job& job) {
-  LH_LET(workload, Workload::load(job, /*numbers=*/false));
+Result<std::unique_ptr<Simulation>> without_numbers(const Job& job, const OwnLearners* own) {
+  LH_LET(workload, Workload::load(job, /*numbers=*/false, own));
   return Simulation::make(job, std::move(workload), 1);
 }
 
@@ -36,9 +36,9 @@ struct Sample {
   std::uint64_t parameters = 0;
 };
 
-Result<Sample> sample(const Job& job, Round rounds) {
+Result<Sample> sample(const Job& job, Round rounds, const OwnLearners* own) {
   const Job few = first_rounds(job, rounds);
-  LH_LET(simulation, without_numbers(few));
+  LH_LET(simulation, without_numbers(few, own));
   sim::World& world = simulation->world();
   LH_TRY(world.run());
   return Sample{rounds, seconds(world.now()), double(world.counters().wan_bytes),
@@ -133,10 +133,10 @@ class SentValues final : public sim::Watcher {
 
 }  // namespace
 
-Result<Prediction> predict(const Job& job) {
+Result<Prediction> predict(const Job& job, const OwnLearners* own) {
   constexpr Round kFew = 2, kMore = 8;
   const Round all = job.stop.max_rounds;
-  LH_LET(more, sample(job, std::min(all, kMore)));
+  LH_LET(more, sample(job, std::min(all, kMore), own));
   Prediction p{.rounds = all,
                .simulated = more.rounds,
                .time_s = more.time_s,
@@ -146,7 +146,7 @@ Result<Prediction> predict(const Job& job) {
                .compute_utilisation = more.utilisation,
                .parameters = more.parameters};
   if (all <= kMore) return p;
-  LH_LET(few, sample(job, kFew));
+  LH_LET(few, sample(job, kFew, own));
   // Start-up and end are in both samples, so their difference is the pace of rounds alone.
   p.round_s = (more.time_s - few.time_s) / double(kMore - kFew);
   p.round_bytes = (more.bytes - few.bytes) / double(kMore - kFew);
@@ -155,7 +155,8 @@ Result<Prediction> predict(const Job& job) {
   return p;
 }
 
-Result<Explanation> explanation_of(const Job& job, std::optional<double> mbytes) {
+Result<Explanation> explanation_of(const Job& job, std::optional<double> mbytes,
+                                   const OwnLearners* own) {
   constexpr Round kRounds = 4;
   const SyncEntry& entry = *job.sync.entry;
   Explanation said{{fmt::format("{}.", entry.sends.empty() ? entry.summary : entry.sends)}};
@@ -171,7 +172,7 @@ Result<Explanation> explanation_of(const Job& job, std::optional<double> mbytes)
     few.data.entries = {{"kind", {std::string("none")}}};
   }
   SentValues sent(few.stop.max_rounds, few.wan.wire_scale);
-  LH_LET(simulation, without_numbers(few));
+  LH_LET(simulation, without_numbers(few, own));
   sent.watch(*simulation);
   LH_TRY(simulation->world().run());
   said.lines.push_back(busiest_text(plan_of_sent(few, sent.between_sites())));

@@ -415,10 +415,10 @@ Result<Score> evaluate(const std::string& run_folder) {
   return Score{evaluation.accuracy, evaluation.loss, evaluation.samples, params_hash(exchanged)};
 }
 
-Result<PartitionTable> partition_table(const Job& job) {
+Result<PartitionTable> partition_table(const Job& job, const OwnLearners* own) {
   const bool none = job.kind("data") == "none" || job.kind("data") == "own";
-  if (none && job.kind("model") == "own") return PartitionTable{};
-  LH_LET(workload, Workload::load(job, /*numbers=*/false));
+  if (none && job.kind("model") == "own" && !own) return PartitionTable{};
+  LH_LET(workload, Workload::load(job, /*numbers=*/false, own));
   PartitionTable table;
   table.layout = workload.layout();
   table.parameters = table.layout->parameters().length;

@@ -45,7 +45,7 @@ struct Prediction {
   double compute_utilisation = 0;
   std::uint64_t parameters = 0;
 };
-Result<Prediction> predict(const Job&);
+Result<Prediction> predict(const Job&, const OwnLearners* = nullptr);
 
 // Loss and accuracy of a run's model on its test set.
 struct Score {
@@ -71,7 +71,7 @@ struct PartitionTable {
   std::vector<std::string> absent = {};
   std::uint64_t absent_samples = 0;
 };
-Result<PartitionTable> partition_table(const Job&);
+Result<PartitionTable> partition_table(const Job&, const OwnLearners* = nullptr);
 
 // Of columns that reach the model as they are and whose scales are far apart: what to do about it.
 std::string scale_hint(const PartitionTable&);

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "longhaul/run/job/job.h"
+#include "longhaul/run/workload.h"
 
 namespace longhaul::run {
 
@@ -22,7 +23,8 @@ struct Explanation {
 
 // `mbytes`: of a phantom of that size in place of the job's model and data. Error: the data cannot
 // be read, or the job cannot run.
-Result<Explanation> explanation_of(const Job&, std::optional<double> mbytes = {});
+Result<Explanation> explanation_of(const Job&, std::optional<double> mbytes = {},
+                                   const OwnLearners* = nullptr);
 
 // {"lines": [...], "tables": [{"title", "head", "rows"}]}
 nlohmann::ordered_json to_json(const Explanation&);

@@ -302,6 +302,11 @@ Status Workload::load_own(const Job& job, const OwnLearners* own, std::optional<
   samples_ = own->training_samples;
   Rank rank = only.value_or(0);
   while (!only && !members_[rank].is(Role::worker)) ++rank;  // a job has a worker
+  if (phantom_ && own->layout) {
+    LH_LET(layout, own->layout(rank, members_[rank], seed_));
+    layout_ = whole_layout_ = std::move(layout);
+    return Ok{};
+  }
   LH_LET(learner, own->make(rank, members_[rank], seed_));
   layout_ = whole_layout_ = learner->layout();
   if (!phantom_ && members_[rank].is(Role::worker))

@@ -22,6 +22,9 @@ struct OwnLearners {
   // `seed`: the job's. A process that holds no worker asks for that of its own node, for the layout
   // alone.
   std::function<Result<std::unique_ptr<Learner>>(Rank, const Member&, std::uint64_t seed)> make;
+  // What such a learner trains, without one; empty: that of one which is made for it.
+  std::function<Result<std::shared_ptr<const Layout>>(Rank, const Member&, std::uint64_t seed)>
+      layout = {};
   // On the test set of the node's site: with [data] kind = "own" each site has its own, and the
   // scores of all are added up; else it is the same everywhere. Called from other threads, one at a
   // time. Empty: there is nothing to score.

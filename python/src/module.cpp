@@ -150,6 +150,15 @@ class Program {
     learners_.make = [this](Rank rank, const Member& member, std::uint64_t seed) {
       return make(rank, member, seed);
     };
+    // plan asks for it hundreds of times.
+    learners_.layout = [this](Rank rank, const Member& member,
+                              std::uint64_t seed) -> Result<std::shared_ptr<const Layout>> {
+      if (!layout_) {
+        LH_LET(learner, make(rank, member, seed));
+        layout_ = learner->layout();
+      }
+      return layout_;
+    };
     if (!score_.is_none())
       learners_.score = [this](Rank rank, std::span<const float> model) {
         return score(rank, model);
@@ -222,6 +231,7 @@ class Program {
   const py::function start_;
   const py::object score_;
   run::OwnLearners learners_;
+  std::shared_ptr<const Layout> layout_;
   std::optional<py::error_already_set> asked_to_stop_;
 };
 
