@@ -15,7 +15,8 @@ export CCACHE_DEPEND ?= 1
 # One installation at a time; the builds share out their work themselves.
 .NOTPARALLEL:
 
-.PHONY: help setup setup-build setup-nightly build package wheel demo test nightly asan tsan sanitize-launch fuzz mutants
+.PHONY: help setup setup-build setup-nightly build package wheel demo test nightly asan tsan
+.PHONY: sanitize-launch fuzz mutants
 .PHONY: format clean
 BENCHES := bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine bench-dgt \
   bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast \

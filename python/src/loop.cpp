@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 namespace longhaul::python {
 namespace {
@@ -108,6 +109,11 @@ Result<Reply> Loop::ask(const Request& request) {
   return *std::move(reply_);
 }
 
+bool Loop::is_fresh() {
+  const std::lock_guard lock(mutex_);
+  return !left_ && requests_ == 0;
+}
+
 void Loop::end() {
   const std::lock_guard turn(one_loop_at_a_time());
   std::unique_lock lock(mutex_);
@@ -119,9 +125,22 @@ void Loop::end() {
 }
 
 Result<std::unique_ptr<Learner>> LoopLearner::make(std::shared_ptr<Loop> loop,
-                                                   const std::function<Status()>& look) {
+                                                   const std::function<Status()>& look,
+                                                   GiveBack give_back) {
   LH_LET(to, loop->attached(look));
-  return std::unique_ptr<Learner>(new LoopLearner(std::move(loop), std::move(to)));
+  return std::unique_ptr<Learner>(
+      new LoopLearner(std::move(loop), std::move(to), std::move(give_back)));
+}
+
+LoopLearner::~LoopLearner() {
+  if (loop_->is_fresh() && digest() == began_with_)
+    give_back_(std::move(loop_));
+  else
+    loop_->end();
+}
+
+std::uint64_t LoopLearner::digest() const {
+  return XXH3_64bits(to_.params, std::size_t(to_.layout->size()) * sizeof(float));
 }
 
 std::span<float> LoopLearner::params() {

@@ -73,6 +73,8 @@ class Loop {
   // One loop of this process works at a time, whichever thread asks: others wait here for their
   // turn. Error: the loop refused, or has left.
   Result<Reply> ask(const Request&);
+  // Nothing has been asked of it yet: it stands in attach().
+  bool is_fresh();
   // Sends End and waits until the loop has left.
   void end();
   // Keeps all loops of this process waiting while the host runs code of the user's.
@@ -102,12 +104,16 @@ class Loop {
   std::string why_;
 };
 
-// The loop as the host sees it. Destroyed when the run has ended: waits for the loop to leave.
+// The loop as the host sees it. Destroyed when the run has ended: waits for the loop to leave. A
+// host that begins again before the first step (it has met a run that it rejoins) gives the loop
+// back, so that train() runs once.
 class LoopLearner final : public Learner {
  public:
+  using GiveBack = std::function<void(std::shared_ptr<Loop>)>;  // a fresh one with its first values
   static Result<std::unique_ptr<Learner>> make(std::shared_ptr<Loop>,
-                                               const std::function<Status()>& look);
-  ~LoopLearner() override { loop_->end(); }
+                                               const std::function<Status()>& look,
+                                               GiveBack give_back);
+  ~LoopLearner() override;
 
   std::shared_ptr<const Layout> layout() const override { return to_.layout; }
   std::span<float> params() override;
@@ -117,12 +123,15 @@ class LoopLearner final : public Learner {
   std::vector<FixedPart> fixed_parts() const override { return to_.fixed; }
 
  private:
-  LoopLearner(std::shared_ptr<Loop> loop, Attached to)
-      : loop_(std::move(loop)), to_(std::move(to)) {}
+  LoopLearner(std::shared_ptr<Loop> loop, Attached to, GiveBack give_back)
+      : loop_(std::move(loop)), to_(std::move(to)), give_back_(std::move(give_back)) {}
   Status put();
+  std::uint64_t digest() const;
 
   std::shared_ptr<Loop> loop_;
   Attached to_;
+  GiveBack give_back_;
+  std::uint64_t began_with_ = digest();
   // Mirrored: the vectors are what the loop has; the host has had params() since and may have
   // written.
   bool fetched_ = true, lent_ = false;

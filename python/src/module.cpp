@@ -2,6 +2,7 @@
 // learners. It is linked to no libtorch: tensors are reached by their addresses, so it works with
 // the PyTorch that the program has imported, whichever that is.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -145,6 +146,10 @@ void answer_bytes(Loop& loop, const py::bytes& bytes) {
 // One call of run().
 class Program {
  public:
+  ~Program() {
+    const py::gil_scoped_release loops;
+    for (const auto& [rank, loop] : fresh_) loop->end();
+  }
   Program(py::function start, py::object scorer)
       : start_(std::move(start)), score_(std::move(scorer)) {
     learners_.make = [this](Rank rank, const Member& member, std::uint64_t seed) {
@@ -193,6 +198,12 @@ class Program {
   Result<std::unique_ptr<Learner>> make(Rank rank, const Member& member, std::uint64_t seed) {
     const std::string site =
         member.site + (member.rank_in_site > 0 ? fmt::format("/{}", member.rank_in_site) : "");
+    const auto give_back = [this, rank](std::shared_ptr<Loop> fresh) {
+      fresh_[rank] = std::move(fresh);
+    };
+    if (const auto found = fresh_.extract(rank))
+      return LoopLearner::make(
+          std::move(found.mapped()), [this] { return look(); }, give_back);
     auto loop = std::make_shared<Loop>(
         site, [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); });
     {
@@ -203,7 +214,8 @@ class Program {
         return invalid(fmt::format("site {}: {}", site, error.what()));
       }
     }
-    return LoopLearner::make(std::move(loop), [this] { return look(); });
+    return LoopLearner::make(
+        std::move(loop), [this] { return look(); }, give_back);
   }
 
  private:
@@ -232,6 +244,7 @@ class Program {
   const py::object score_;
   run::OwnLearners learners_;
   std::shared_ptr<const Layout> layout_;
+  std::map<Rank, std::shared_ptr<Loop>> fresh_;  // given back, of nodes that begin again
   std::optional<py::error_already_set> asked_to_stop_;
 };
 

@@ -86,6 +86,7 @@ def test_P3_a_site_that_is_killed_comes_back(command, monkeypatch):
     assert child.returncode == 0, out + err
     assert summary(command.folder / "run")["rounds"] == 40
     assert "starts it again" in err and "rank 1 (bb) is back" in err, out + err
+    assert err.count("bb has left its loop") == 1  # train() ran once in the process that came back
 
 
 def test_P3_ctrl_c_and_resume(command, monkeypatch):
