@@ -15,9 +15,8 @@ export CCACHE_DEPEND ?= 1
 # One installation at a time; the builds share out their work themselves.
 .NOTPARALLEL:
 
-.PHONY: help setup setup-build setup-nightly build package wheel demo test nightly asan tsan
-.PHONY: sanitize-launch fuzz mutants
-.PHONY: format clean
+.PHONY: help setup setup-build setup-nightly build package wheel demo test test-python-2 nightly
+.PHONY: asan tsan sanitize-launch fuzz mutants format clean
 BENCHES := bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine bench-dgt \
   bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast \
   bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page bench-text bench-focus \
@@ -57,6 +56,9 @@ demo:  ## train lenet on MNIST over four unequal sites with three strategies and
 
 test: setup  ## what a change must pass: format, layers, tidy, sanitized tests, the program
 	@scripts/test
+
+test-python-2: setup-build  ## the Python package with a current PyTorch of PyPI (5 GB), and frameworks on it
+	@scripts/test-python-2
 
 nightly: setup-nightly  ## what is too slow for test, in parts that can be resumed; one line for each
 	@scripts/nightly

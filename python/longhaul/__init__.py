@@ -1,4 +1,4 @@
-"""Trains the same PyTorch loop at several sites, over wide-area networks or in a simulation of them.
+"""Trains the same PyTorch loop at several sites, over wide-area networks or simulated.
 
     import longhaul, torch
 
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul._longhaul import __version__
 from longhaul.command import main
-from longhaul.library import (Diverged, JobError, PeerError, Summary, Table, bound, compare, explain,
-                              perf, plan, read_run, simulate)
+from longhaul.library import (Diverged, JobError, PeerError, Summary, Table, bound, compare,
+                              explain, perf, plan, read_run, simulate)
 from longhaul.site import RunEnded, Site
 
 if TYPE_CHECKING:
@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ["Diverged", "JobError", "PeerError", "RunEnded", "Site", "Summary", "Table",
-           "__version__", "bound", "compare", "explain", "load_model", "main", "perf", "plan", "read_run",
-           "simulate"]
+           "__version__", "bound", "compare", "explain", "load_model", "main", "perf", "plan",
+           "read_run", "simulate"]

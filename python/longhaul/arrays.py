@@ -20,7 +20,8 @@ class ArraysTrained:
         for name, array in arrays.items():
             if not isinstance(array, numpy.ndarray) or array.dtype != numpy.float32:
                 found = getattr(array, "dtype", type(array).__name__)
-                raise Unfit(f"attach_arrays(): {name}: expected a numpy array of float32, found {found}")
+                raise Unfit(f"attach_arrays(): {name}: expected a numpy array of float32, found "
+                            f"{found}")
             if not array.flags.writeable:
                 raise Unfit(f"attach_arrays(): {name}: the array cannot be written")
         if not arrays:
@@ -57,15 +58,16 @@ class ArraysTrained:
             raise Unfit("step(gradient): attach_arrays() was given no apply() that takes it")
         if self._apply is not None:
             if gradient is None:
-                raise Unfit("step(): attach_arrays() was given apply(), so step(gradient) needs one")
+                raise Unfit("step(): attach_arrays() was given apply(), so step(gradient) needs "
+                            "one")
             if set(gradient) != set(self._arrays):
                 raise Unfit(f"step(gradient): expected the names {sorted(self._arrays)}, found "
                             f"{sorted(gradient)}")
             gradient = {k: numpy.asarray(v, numpy.float32) for k, v in gradient.items()}
             for name, array in self._arrays.items():
                 if gradient[name].shape != array.shape:
-                    raise Unfit(f"step(gradient): {name} has shape {gradient[name].shape}, expected "
-                                f"{array.shape}")
+                    raise Unfit(f"step(gradient): {name} has shape {gradient[name].shape}, "
+                                f"expected {array.shape}")
         self._gradient = gradient
 
     def check(self) -> None:
@@ -138,7 +140,8 @@ class ArraysTrained:
 
         if not address:
             return copy.deepcopy(self._arrays)
-        values = numpy.ctypeslib.as_array((ctypes.c_float * self._values.size).from_address(address))
+        memory = (ctypes.c_float * self._values.size).from_address(address)
+        values = numpy.ctypeslib.as_array(memory)
         return {name: piece.copy() for name, piece in self._pieces(values).items()}
 
     def gradient_of(self, function: Callable[[int], Any], samples: int) -> tuple[float, int]:

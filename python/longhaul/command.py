@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -133,6 +134,17 @@ def _follow(words: list[str], train: Callable[[Site], Any]) -> int:
     return 0
 
 
+def _compute_with_one_thread() -> None:
+    """What is loaded already: torch, and Debian's OpenBLAS under it and under numpy."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    for name in ("libopenblas.so.0", "libblas.so.3"):
+        try:
+            ctypes.CDLL(name, mode=os.RTLD_NOLOAD).openblas_set_num_threads(1)
+        except (OSError, AttributeError):  # another BLAS, or none
+            pass
+
+
 def main(train: Callable[[Site], Any],
          score: Callable[[Any, Site], dict[str, float]] | None = None,
          argv: list[str] | None = None) -> NoReturn:
@@ -163,8 +175,8 @@ def main(train: Callable[[Site], Any],
     if words and words[0] in ("simulate", "launch", "compare", "plan"):
         # As torchrun: sites that share a machine share its cores, one thread each.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-        if (torch := sys.modules.get("torch")) and os.environ["OMP_NUM_THREADS"] == "1":
-            torch.set_num_threads(1)
+        if os.environ["OMP_NUM_THREADS"] == "1":
+            _compute_with_one_thread()
     try:
         if words and words[0] == "time":
             code = time_loop(words[1:], train)

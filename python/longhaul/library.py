@@ -169,7 +169,7 @@ def _words(set: dict[str, Any] | None, wan: str | None) -> list[str]:
 
 def _run(words: list[str], train: Train | None, score: ScoreFunction | None,
          program: list[str] | None = None) -> tuple[int, str, dict[str, Any]]:
-    """Exit code, standard output, and what train() has returned by site; raises for 2, 3, 4, 130."""
+    """Exit code, standard output, what train() has returned by site; raises for 2, 3, 4, 130."""
     with _captured(1) as out, _captured(2) as err:
         code, results = command.run(words, train, score, program)
     texts = err[0].splitlines()
@@ -217,9 +217,9 @@ def read_run(folder: str | os.PathLike[str]) -> Summary:
 
 
 def _trial(words: list[str], train: Train | None, score: ScoreFunction | None) -> int:
-    """One run of a comparison, in a worker of an executor."""
-    code: int = command.run(words, train, score, None)[0]
-    return code
+    """One run of a comparison, in a worker of an executor. A worker may be lost in the middle, and
+    the executor may try again by itself: what is there is replaced."""
+    return _run([*words, "--force"], train, score)[0]
 
 
 @contextlib.contextmanager
@@ -272,10 +272,12 @@ def compare(job: Job, train: Train | None = None, score: ScoreFunction | None = 
                 for task, future in futures:
                     try:
                         future.result()
+                    except JobError:
+                        raise
                     except Exception:  # its worker is lost
                         if attempt == 2:
                             raise
-                        tasks.append([*task, "--force"] if "--resume" not in task else task)
+                        tasks.append(task)
                 if not tasks:
                     break
             _, text, _ = _run([*words, "--gather", "--json"], train, score, program)
@@ -310,7 +312,8 @@ def bound(job: Job, *, set: dict[str, Any] | None = None, wan: str | None = None
     return found
 
 
-def perf(job: Job, *, set: dict[str, Any] | None = None, more: Sequence[str] = ()) -> dict[str, Any]:
+def perf(job: Job, *, set: dict[str, Any] | None = None,
+         more: Sequence[str] = ()) -> dict[str, Any]:
     """Times exchanges of the job: what perf --json says."""
     with _job_file(job) as path:
         found: dict[str, Any] = json.loads(_run(["perf", path, "--json", *_words(set, None), *more],

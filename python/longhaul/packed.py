@@ -1,4 +1,4 @@
-"""Values as bytes that a peer may have written: numbers, text, lists, dicts, tensors; never code."""
+"""Values as bytes that a peer may have written: numbers, text, lists, dicts, tensors, no code."""
 
 from __future__ import annotations
 

@@ -142,10 +142,11 @@ class Site:
                group: Any = None) -> Any:
         """Takes the model and its optimiser into the run; returns the optimiser.
 
-        From here on optimizer.step() is the point of exchange. It takes loss= (a number or a
-        tensor of one) and samples= (those of the step; by default counted in site.batches), which
-        strategies and reports use. Parameters that require a gradient and persistent buffers of
-        floating point are exchanged; all others must be equal at all sites and stay as they are.
+        From here on optimizer.step() is the point of exchange. It takes loss= (a number or a tensor
+        of one) and samples= (those of the step; by default counted in site.batches, and 1 without
+        it), which strategies and reports use. Parameters that require a gradient and persistent
+        buffers of floating point are exchanged; all others must be equal at all sites and stay as
+        they are.
 
         model      on its device, in its dtype: both stay from here on
         optimizer  any torch.optim.Optimizer; closures are refused
@@ -175,7 +176,8 @@ class Site:
         self._begin(trained)
         return optimizer
 
-    def attach_arrays(self, arrays: dict[str, Any], apply: Callable[[Any], None] | None = None) -> None:
+    def attach_arrays(self, arrays: dict[str, Any],
+                      apply: Callable[[Any], None] | None = None) -> None:
         """The same for numpy arrays of float32, which are changed in place: JAX, scikit-learn.
 
         Call site.step() when the loop has changed them; with `apply`, which is given a dict of
@@ -259,10 +261,10 @@ class Site:
             self._put_in_place()
         else:
             trained.check()
-            samples = self._batches.samples if given is None else given
+            samples = self._batches.taken() if given is None else given
             if samples <= 0:
                 raise Unfit("step(): a batch of 0 samples")
-            value = 0.0 if loss is None else float(loss)
+            value = 0.0 if loss is None else float(getattr(loss, "detach", lambda: loss)())
             self._do(trained, work)
             self.steps += work[0] != "scratch step"
             if self.group is not None:
@@ -438,7 +440,8 @@ class Site:
         saved, self._resumed = self._resumed, None
         if len(saved["also"]) != len(self._also):
             raise Unfit(f"also: {len(self._also)} objects, but the checkpoint has "
-                        f"{len(saved['also'])}; start with the script of before, or anew by --force")
+                        f"{len(saved['also'])}; start with the script of before, or anew by "
+                        "--force")
         self._trained.load(saved["trained"])
         for one, state in zip(self._also, saved["also"]):
             one.load_state_dict(state)
@@ -475,7 +478,9 @@ class Site:
 
 def told(error: BaseException) -> str:
     """One line: what was raised, and the last line of the user's own code on the way to it."""
-    text = str(error) if isinstance(error, Unfit) else f"train() raised {type(error).__name__}: {error}"
+    text = str(error)
+    if not isinstance(error, Unfit):
+        text = f"train() raised {type(error).__name__}: {text}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "/longhaul/" not in frame.filename and "/torch/" not in frame.filename:
             return f"{text} ({frame.filename}:{frame.lineno})"
@@ -501,6 +506,10 @@ class _Position:
     def begin_step(self) -> None:
         self._step.clear()
         self.samples = self._drawn = 0
+
+    def taken(self) -> int:
+        """Samples since the last step. Of a loop that takes its batches elsewhere: 1."""
+        return 1 if self.loader is None else self.samples
 
     def take_end(self) -> bool:
         ended, self._ended = self._ended, False

@@ -1,4 +1,4 @@
-"""Models and optimisers of PyTorch in a run: what site.attach() does. Works with torch 1.13 to 2.x."""
+"""Models and optimisers of PyTorch in a run: what site.attach() does. With torch 1.13 to 2.x."""
 
 from __future__ import annotations
 
@@ -173,7 +173,8 @@ class TorchTrained:
         hidden = optimizer.__dict__.pop("step", None)  # a scheduler's counter of steps
         self._inner = kind.step
         optimizer.__dict__["_longhaul"] = self
-        optimizer.__class__ = type(kind.__name__, (_AttachedStep, kind), {"__module__": kind.__module__})
+        optimizer.__class__ = type(kind.__name__, (_AttachedStep, kind),
+                                   {"__module__": kind.__module__})
         if hidden is not None:
             step = optimizer.step
 
@@ -183,7 +184,8 @@ class TorchTrained:
                 step(*args, **kwargs)
 
             # What schedulers of torch 1.13 and of 2.x look for.
-            counted._with_counter = counted._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+            counted._with_counter = True  # type: ignore[attr-defined]
+            counted._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
             optimizer.step = counted  # type: ignore[method-assign, assignment]
 
     def layout(self) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Jobs, loops and processes for the tests. The extension is found by PYTHONPATH: BUILD/python."""
+"""Jobs, loops and processes for the tests.
+
+PYTHONPATH=BUILD/python: the package of a build. Without it: the installed one, and LONGHAUL names
+the C++ program that it is compared with.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,9 @@ from longhaul.command import run
 
 torch.set_num_threads(1)
 HERE = Path(__file__).resolve().parent
+PYTHON_PATH = ":".join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+PROGRAM = os.environ.get("LONGHAUL") or str(
+    Path(os.environ["PYTHONPATH"].split(":")[0]).parent / "longhaul")
 JOB = """
 [job]
 name = "own"
@@ -68,16 +75,21 @@ class Command:
         summary = folder / "summary.json"
         return code, json.loads(summary.read_text()) if summary.exists() else {}
 
-    def start(self, script: str | Path, words: list[str], **more: Any) -> subprocess.Popen[str]:
+    def start(self, script: str | Path, words: list[str],
+              threads: str | None = "1") -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
+        environment.pop("OMP_NUM_THREADS", None)
+        if threads:
+            environment["OMP_NUM_THREADS"] = threads
         path = Path(script) if isinstance(script, Path) else self.folder / "script.py"
         if not isinstance(script, Path):
             path.write_text(script)
         return subprocess.Popen([sys.executable, str(path), *words], cwd=self.folder, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                env={**os.environ, "OMP_NUM_THREADS": "1",
-                                     "PYTHONPATH": f"{HERE}:{os.environ['PYTHONPATH']}"}, **more)
+                                env=environment)
 
-    def process(self, script: str | Path, words: list[str], limit_s: float = 60) -> tuple[int, str, str]:
+    def process(self, script: str | Path, words: list[str],
+                limit_s: float = 60) -> tuple[int, str, str]:
         child = self.start(script, words)
         out, err = child.communicate(timeout=limit_s)
         return child.returncode, out, err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -27,9 +29,13 @@ def loader(site: str) -> torch.utils.data.DataLoader:
 
 
 def train(site: longhaul.Site) -> nn.Module:
-    model = small_model()
+    return train_model(site, small_model())
+
+
+def train_model(site: longhaul.Site, model: nn.Module,
+                batches: Iterable | None = None) -> nn.Module:
     opt = site.attach(model, torch.optim.SGD(model.parameters(), 0.1, momentum=0.9))
-    for x, y in site.batches(loader(site.name)):
+    for x, y in site.batches(batches or loader(site.name)):
         loss = functional.cross_entropy(model(x), y)
         opt.zero_grad()
         loss.backward()

@@ -43,7 +43,7 @@ def train(site):
 
 
 def score(model, site):
-    error = model["a"] - numpy.arange(5) 
+    error = model["a"] - numpy.arange(5)
     return {"loss": float((error**2).sum()), "samples": 1}
 
 

@@ -15,7 +15,8 @@ from torch.nn import functional
 
 from longhaul import _longhaul
 
-PROGRAM = Path(os.environ["PYTHONPATH"].split(":")[0]).parent / "longhaul"
+from conftest import PROGRAM
+
 MODEL = """
 [model]
 kind = "lenet"
@@ -42,7 +43,12 @@ def write_idx(folder: Path) -> None:
         (folder / f"{part}-labels-idx1-ubyte").write_bytes(head + labels.tobytes())
 
 
-@pytest.mark.parametrize("sync,keys", [("bsp", ""), ("fedavg", "steps = 3"), ("diloco", "steps = 3")])
+def params_hash(run: Path) -> str:
+    return json.loads((run / "summary.json").read_text())["params_hash"]
+
+
+@pytest.mark.parametrize("sync,keys", [("bsp", ""), ("fedavg", "steps = 3"),
+                                       ("diloco", "steps = 3")])
 def test_P1_the_bits_of_the_built_in_learner(command, sync, keys):
     write_idx(command.folder)
     built_in = command.job(sync=sync, keys=keys, rounds=3, name="built-in.toml",
@@ -51,8 +57,8 @@ def test_P1_the_bits_of_the_built_in_learner(command, sync, keys):
     subprocess.run([PROGRAM, "simulate", built_in, "--out", command.folder / "built-in", "--quiet"],
                    check=True, stdout=subprocess.DEVNULL,
                    env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"})
-    want = json.loads((command.folder / "built-in/summary.json").read_text())["params_hash"]
+    want = params_hash(command.folder / "built-in")
     for host in ("simulate", "launch"):
         code, _, err = command.process(SCRIPT, [host, own, "--out", host, "--quiet"])
         assert code == 0, err
-        assert json.loads((command.folder / host / "summary.json").read_text())["params_hash"] == want
+        assert params_hash(command.folder / host) == want

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy
 import pytest
 
-HERE = Path(__file__).resolve().parent
-SCRIPT = HERE / "own_group.py"
+from conftest import PYTHON_PATH
+
+SCRIPT = Path(__file__).with_name("own_group.py")
 JOB = """
 [stop]
 max_rounds = 6
@@ -44,21 +45,25 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
+            "PYTHONPATH": PYTHON_PATH, **more}
+
+
 class SiteProcesses:
     """Those of one site, with the environment that torchrun gives them."""
 
     def __init__(self, command, site: str, processes: int, port: int, out: str):
-        words = ["site", "job.toml", "--site", site, "--insecure", "--out", f"{out}/{site}", "--quiet"]
+        words = ["site", "job.toml", "--site", site, "--insecure", "--quiet",
+                 "--out", f"{out}/{site}"]
         self.children = []
         for rank in range(processes):
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
-                           "PYTHONPATH": f"{HERE}:{os.environ['PYTHONPATH']}"}
-            if processes > 1:
-                environment.update(RANK=str(rank), WORLD_SIZE=str(processes), LOCAL_RANK=str(rank),
-                                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+            several = {} if processes == 1 else {
+                "RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(rank),
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             self.children.append(subprocess.Popen(
                 [sys.executable, "-P", str(SCRIPT), *words], cwd=command.folder, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment))
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(**several)))
 
     def end(self, limit_s: float = 90) -> tuple[list[int], str]:
         text = "".join(child.communicate(timeout=limit_s)[0] for child in self.children)

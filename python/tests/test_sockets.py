@@ -16,13 +16,9 @@ from test_strategies import KEYS, REFUSED, strategies
 SCRIPT = Path(__file__).with_name("own_arrays.py")
 # Over sockets the others run in nightly: LONGHAUL_ALL=1.
 IN_GATE = ("bsp", "fedavg", "asp", "streaming_diloco")
-SIMULATED_ALONE = ("selmcast",)  # by network multicast
 
 
 def text(sync: str, rounds: int = 4, more: str = "") -> str:
-    keys = KEYS.get(sync, "")
-    if sync == "selmcast":
-        keys += "\nnetwork = false"
     return f"""
 [stop]
 max_rounds = {rounds}
@@ -30,7 +26,7 @@ max_rounds = {rounds}
 every_rounds = 2
 [sync]
 kind = "{sync}"
-{keys}
+{KEYS.get(sync, "")}
 [wan]
 mbps = 100
 delay_ms = 1
@@ -56,6 +52,32 @@ def test_P9_over_sockets(command, sync):
     if sync in ("bsp", "fedavg"):
         code, _ = command.simulate(job, own_arrays.train, own_arrays.score, out="simulated")
         assert summary(command.folder / "simulated")["params_hash"] == launched["params_hash"]
+
+
+def test_equal_bits_whatever_the_cores(command, monkeypatch):
+    """Simulated in a process that has loaded torch and its BLAS already, and in new ones."""
+    if "LONGHAUL_ALL" not in os.environ:
+        pytest.skip("nightly")
+    hashes = set()
+    for host in ("simulate", "launch"):
+        child = command.start("""
+import torch
+from loops import longhaul
+
+def train(site):
+    model = torch.nn.Linear(400, 120)
+    opt = site.attach(model, torch.optim.SGD(model.parameters(), 0.1))
+    for rows in site.batches([torch.arange(32 * 400).reshape(32, 400).sin()] * 2):
+        opt.zero_grad()
+        model(rows).square().mean().backward()
+        opt.step()
+
+longhaul.main(train)
+""", [host, command.job(text=text("fedavg")), "--out", host, "--quiet"], threads=None)
+        out, err = child.communicate(timeout=90)
+        assert child.returncode == 0, out + err
+        hashes.add(summary(command.folder / host)["params_hash"])
+    assert len(hashes) == 1
 
 
 def test_P4_an_exception_ends_all_sites_by_name(command, monkeypatch):
@@ -106,4 +128,5 @@ def test_P3_ctrl_c_and_resume(command, monkeypatch):
     assert child.returncode == 130
     code, out, err = command.process(SCRIPT, ["launch", job, "--out", "cut", "--quiet", "--resume"])
     assert code == 0, out + err
-    assert summary(command.folder / "cut")["params_hash"] == summary(command.folder / "whole")["params_hash"]
+    cut, whole = (summary(command.folder / run)["params_hash"] for run in ("cut", "whole"))
+    assert cut == whole

@@ -10,8 +10,8 @@ import numpy
 import pytest
 
 import longhaul
+from conftest import PROGRAM
 from loops import SITES, score, train
-from test_builtin import PROGRAM
 
 # What a loop cannot give, by strategy: the word in the refusal.
 REFUSED = {"p3": "backward part", "sfb": "sufficient factors", "gadmm": "full gradient",
