@@ -58,7 +58,8 @@ def test_P1_the_bits_of_the_built_in_learner(command, sync, keys):
                    check=True, stdout=subprocess.DEVNULL,
                    env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"})
     want = params_hash(command.folder / "built-in")
-    for host in ("simulate", "launch"):
+    everywhere = sync == "fedavg" or "LONGHAUL_ALL" in os.environ  # a process starts slowly here
+    for host in ("simulate", "launch") if everywhere else ("simulate",):
         code, _, err = command.process(SCRIPT, [host, own, "--out", host, "--quiet"])
         assert code == 0, err
         assert params_hash(command.folder / host) == want
