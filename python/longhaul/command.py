@@ -11,7 +11,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from longhaul import _longhaul
-from longhaul.site import RunEnded, Site, _Score, told
+from longhaul.site import RunEnded, Site, Unfit, _Score, site_of_this_thread, told
+
+# A process that the user's own code forks (a DataLoader's worker) takes signals as any other.
+os.register_at_fork(after_in_child=_longhaul.reset_signals)
 
 # Commands of the C++ program that read a model.pt of its own or train a built-in model.
 REFUSED = ("evaluate", "export", "predict", "sample", "serve", "query", "model")
@@ -23,7 +26,8 @@ def _program() -> list[str]:
     if spec is not None and spec.name:  # python3 -m package.train
         name = spec.name[: -len(".__main__")] if spec.name.endswith(".__main__") else spec.name
         return [sys.executable, "-m", name]
-    return [sys.executable, os.path.abspath(sys.argv[0])]
+    script = os.path.abspath(sys.argv[0])
+    return [sys.executable, script] if os.path.isfile(script) else []
 
 
 _HELP = """{script} trains a loop of its own at several sites. Commands, each with --help:
@@ -70,12 +74,39 @@ def run(words: list[str], train: Callable[[Site], Any] | None,
 
     program  the words that start a process with the same loops; by default this script's
     """
+    code, sites = run_sites(words, train, score, program)
+    return code, {site.name: site.result for site in sites}
+
+
+def run_sites(words: list[str], train: Callable[[Site], Any] | None,
+              score: Callable[[Any, Site], dict[str, float]] | None,
+              program: list[str] | None = None) -> tuple[int, list[Site]]:
+    """The same, with the sites of this process."""
+    if (inside := site_of_this_thread()) is not None:
+        raise Unfit(f"a run cannot be started inside train() of site {inside.name}: its turn would "
+                    "not end")
+    if program is None:
+        program = _program()
     if train is None:
-        return _longhaul.run(words, [], None, None), {}
+        return _longhaul.run(words, program, None, None), []
+    if words[:1] in (["launch"], ["compare"], ["plan"]) and not program:
+        print(f"longhaul: {words[0]} starts this script again, and it is no file; save it as one",
+              file=sys.stderr)
+        return 2, []
     loops = Loops(train, score)
-    code = _longhaul.run(words, _program() if program is None else program, loops.start,
-                         loops.score if score else None)
-    return code, {site.name: site.result for site in loops.sites.values()}
+    code = _longhaul.run(words, program, loops.start, loops.score if score else None)
+    sites = list(loops.sites.values())
+    for site in sites:  # the run is over, and its result stands
+        if code == 0 and site.error is not None:
+            print(f"longhaul: site {site.name}: after the run {told(site.error)}", file=sys.stderr)
+            code = 2
+    return code, sites
+
+
+def _at_least_one(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
 
 
 def time_loop(words: list[str], train: Callable[[Site], Any]) -> int:
@@ -88,7 +119,7 @@ def time_loop(words: list[str], train: Callable[[Site], Any]) -> int:
         epilog="Example: python3 train.py time job.toml --site tokyo")
     parser.add_argument("job", metavar="JOB", help="job file (TOML)")
     parser.add_argument("--site", metavar="NAME", help="as which site; default: the first")
-    parser.add_argument("--steps", type=int, default=20, metavar="N",
+    parser.add_argument("--steps", type=_at_least_one, default=20, metavar="N",
                         help="steps that count, after 5 others (default: 20)")
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE")
     parser.add_argument("--json", action="store_true")

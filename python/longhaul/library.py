@@ -126,8 +126,10 @@ def _captured(descriptor: int) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def _job_file(job: Job) -> Iterator[str]:
-    if isinstance(job, os.PathLike) or (isinstance(job, str) and "\n" not in job
-                                        and "=" not in job):
+    if not isinstance(job, (str, os.PathLike, dict)):
+        raise JobError(f"job: expected a path, a TOML text or a dict, found {type(job).__name__}")
+    if not isinstance(job, dict) and (isinstance(job, os.PathLike) or os.path.exists(job)
+                                      or ("\n" not in job and "=" not in job)):
         yield os.fspath(job)
         return
     text = job if isinstance(job, str) else "".join(_tables(job))
@@ -145,7 +147,7 @@ def _tables(job: dict[str, Any], above: str = "") -> Iterator[str]:
             if plain or not value:
                 yield f"[{path}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in plain.items())
             yield from _tables({k: v for k, v in value.items() if isinstance(v, dict)}, path)
-        elif isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(v, dict) for v in value):
             for one in value:
                 yield f"[[{path}]]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in one.items())
         else:
@@ -156,8 +158,16 @@ def _toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + "}"
-    return json.dumps(value)  # numbers, text and booleans are written alike
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, bool) or isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, os.PathLike):
+        return json.dumps(os.fspath(value), ensure_ascii=False)
+    if hasattr(value, "__index__"):
+        return str(value.__index__())
+    if hasattr(value, "__float__"):
+        return repr(float(value))  # also inf and nan, as TOML writes them
+    raise JobError(f"job: {value!r}: expected a number, text, true, false, a list or a dict")
 
 
 def _words(set: dict[str, Any] | None, wan: str | None) -> list[str]:
@@ -171,15 +181,16 @@ def _run(words: list[str], train: Train | None, score: ScoreFunction | None,
          program: list[str] | None = None) -> tuple[int, str, dict[str, Any]]:
     """Exit code, standard output, what train() has returned by site; raises for 2, 3, 4, 130."""
     with _captured(1) as out, _captured(2) as err:
-        code, results = command.run(words, train, score, program)
+        code, sites = command.run_sites(words, train, score, program)
     texts = err[0].splitlines()
     said = "\n".join(line.removeprefix("longhaul: ") for line in texts
                      if line.startswith("longhaul: ")) or "\n".join(texts[-5:])
     if code == 130:
         raise KeyboardInterrupt
     if code in (2, 3, 4):
-        raise (JobError if code == 2 else PeerError if code == 3 else RuntimeError)(said)
-    return code, out[0], results
+        cause = next((site.error for site in sites if site.error is not None), None)
+        raise (JobError if code == 2 else PeerError if code == 3 else RuntimeError)(said) from cause
+    return code, out[0], {site.name: site.result for site in sites}
 
 
 def simulate(job: Job, train: Train | None = None, score: ScoreFunction | None = None, *,
@@ -241,7 +252,7 @@ def _as_program(train: Train | None, score: ScoreFunction | None) -> Iterator[li
 
 
 def compare(job: Job, train: Train | None = None, score: ScoreFunction | None = None, *,
-            sync: Sequence[str], seeds: int = 3, set: dict[str, Any] | None = None,
+            sync: str | Sequence[str], seeds: int = 3, set: dict[str, Any] | None = None,
             wan: str | None = None, out: str | None = None, more: Sequence[str] = (),
             executor: Executor | None = None, jobs: int = 1) -> Table:
     """Trains the job with each strategy and seed, and ranks them.
@@ -256,7 +267,8 @@ def compare(job: Job, train: Train | None = None, score: ScoreFunction | None = 
     """
     folder = out or tempfile.mkdtemp(prefix="longhaul-compare-")
     with _job_file(job) as path, _as_program(train, score) as program:
-        words = ["compare", path, "--sync", ",".join(sync), "--seeds", str(seeds), "--out", folder,
+        kinds = sync if isinstance(sync, str) else ",".join(sync)
+        words = ["compare", path, "--sync", kinds, "--seeds", str(seeds), "--out", folder,
                  *_words(set, wan), *more]
         if executor is None:
             _, text, _ = _run([*words, "--json", "--quiet", "--force", "--jobs", str(jobs)],
@@ -299,9 +311,12 @@ def plan(job: Job, train: Train | None = None, score: ScoreFunction | None = Non
     return found
 
 
-def explain(name: str) -> str:
+def explain(name: Job) -> str:
     """What a strategy, an overlay, a key or a job comes to, as `longhaul explain` prints it."""
-    return _run(["explain", name], None, None)[1]
+    if isinstance(name, str) and "\n" not in name:
+        return _run(["explain", name], None, None)[1]
+    with _job_file(name) as path:
+        return _run(["explain", path], None, None)[1]
 
 
 def bound(job: Job, *, set: dict[str, Any] | None = None, wan: str | None = None) -> dict[str, Any]:

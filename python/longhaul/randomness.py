@@ -9,6 +9,8 @@ import random
 import sys
 from typing import Any
 
+import numpy
+
 State = dict[str, Any]
 
 
@@ -20,16 +22,13 @@ def _module(name: str) -> Any:
 def seed(value: int) -> None:
     """Seeds all generators as a user would: torch.manual_seed() and its like."""
     random.seed(value)
-    if numpy := _module("numpy"):
-        numpy.random.seed(value % 2**32)
+    numpy.random.seed(value % 2**32)
     if torch := _module("torch"):
         torch.manual_seed(value)
 
 
 def state() -> State:
-    now: State = {"random": random.getstate()}
-    if numpy := _module("numpy"):
-        now["numpy"] = numpy.random.get_state()
+    now: State = {"random": random.getstate(), "numpy": numpy.random.get_state()}
     if torch := _module("torch"):
         now["torch"] = torch.get_rng_state()
         if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -39,8 +38,7 @@ def state() -> State:
 
 def restore(of: State) -> None:
     random.setstate(of["random"])
-    if "numpy" in of and (numpy := _module("numpy")):
-        numpy.random.set_state(of["numpy"])
+    numpy.random.set_state(of["numpy"])
     if "torch" in of and (torch := _module("torch")):
         torch.set_rng_state(of["torch"])
         if "cuda" in of:

@@ -7,12 +7,13 @@ What the host asks for in between (apply the mean gradient, save your state) is 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from longhaul import randomness
@@ -21,8 +22,17 @@ from longhaul._longhaul import Loop
 # A step may gather so many batches: a checkpoint keeps them.
 MOST_BATCHES_A_STEP = 1024
 
+MOST_SAMPLES_A_STEP = 2**40
+
 # Batches drawn without a step; a loop that draws more never calls it.
 MOST_BATCHES_WITHOUT_STEP = 100_000
+
+
+_inside = threading.local()  # .site: the one whose loop this thread is
+
+
+def site_of_this_thread() -> Site | None:
+    return getattr(_inside, "site", None)
 
 
 class RunEnded(BaseException):
@@ -123,6 +133,7 @@ class Site:
         self._follows = False
         self.group: Any = None  # longhaul.group.Group, with several processes at the site
         self.result: Any = None  # what train() has returned
+        self.error: BaseException | None = None  # or raised
 
     def __repr__(self) -> str:
         return f"Site({self.name!r}, rank={self.rank}, steps={self.steps})"
@@ -262,8 +273,12 @@ class Site:
         else:
             trained.check()
             samples = self._batches.taken() if given is None else given
-            if samples <= 0:
-                raise Unfit("step(): a batch of 0 samples")
+            samples = samples.__index__() if hasattr(samples, "__index__") else samples
+            if not isinstance(samples, int) or not 1 <= samples <= MOST_SAMPLES_A_STEP:
+                where = "" if given is not None else (
+                    "; of batches that are not from site.batches say step(samples=n)")
+                raise Unfit(f"step(): a batch of {samples} samples; expected a whole number from "
+                            f"1 to {MOST_SAMPLES_A_STEP}{where}")
             value = 0.0 if loss is None else float(getattr(loss, "detach", lambda: loss)())
             self._do(trained, work)
             self.steps += work[0] != "scratch step"
@@ -456,20 +471,23 @@ class Site:
 
     def _run(self, train: Callable[[Site], Any]) -> None:
         self._thread = threading.get_ident()
-        why = ""
+        _inside.site = self
+        why = "train() ended in a way that cannot be told"
         try:
             if Site._playing is not None:
                 Site._playing._random = randomness.state()
             Site._playing = self
             randomness.seed(self.seed)
             self.result = train(self)
+            why = ""
         except (RunEnded, _LayoutOnly):
-            pass
+            why = ""
         except BaseException as error:  # the host says it; the others hear it
+            self.error = error
             why = told(error)
             if not isinstance(error, Unfit):
-                print(f"longhaul: site {self.name}:\n{traceback.format_exc()}", file=sys.stderr,
-                      end="", flush=True)
+                trace = traceback.format_exc().encode("utf-8", "backslashreplace").decode()
+                print(f"site {self.name}:\n{trace}", file=sys.stderr, end="", flush=True)
         finally:
             if Site._playing is self:
                 self._random = randomness.state()
@@ -478,9 +496,13 @@ class Site:
 
 def told(error: BaseException) -> str:
     """One line: what was raised, and the last line of the user's own code on the way to it."""
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception:
+        text = "its text cannot be had"
     if not isinstance(error, Unfit):
         text = f"train() raised {type(error).__name__}: {text}"
+    text = text.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "/longhaul/" not in frame.filename and "/torch/" not in frame.filename:
             return f"{text} ({frame.filename}:{frame.lineno})"
@@ -622,13 +644,15 @@ def _samples_of(batch: Any) -> int:
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) > 0 else 1
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         return _samples_of(next(iter(batch.values()))) if batch else 0
+    if dataclasses.is_dataclass(batch):
+        return _samples_of(getattr(batch, dataclasses.fields(batch)[0].name))
     if isinstance(batch, (list, tuple)):
         if not batch:
             return 0
         first = batch[0]
-        nested = hasattr(first, "shape") or isinstance(first, (dict, list, tuple))
+        nested = hasattr(first, "shape") or isinstance(first, (Mapping, list, tuple))
         return _samples_of(first) if nested else len(batch)
     return 1
 
@@ -650,6 +674,8 @@ class _Score:
         if not isinstance(sums, dict) or "samples" not in sums or "loss" not in sums:
             raise Unfit('score() returned no {"loss": sum, "accuracy": sum, "samples": n}; '
                         "accuracy may be left out")
+        if sums["samples"] != int(sums["samples"]) or sums["samples"] < 0:
+            raise Unfit(f"score(): samples is {sums['samples']}; expected how many there are")
         samples = int(sums["samples"])
         if samples == 0:
             return 0.0, 0.0, 0

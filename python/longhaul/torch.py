@@ -113,7 +113,7 @@ class TorchTrained:
                 frozen.append((_bare(name), parameter))
         if not self._parameters:
             raise Unfit("attach(): no parameter of the model requires a gradient")
-        self._check_groups()
+        self._check_groups(names)
         self._tensors: list[torch.Tensor] = list(self._parameters)
         for name, buffer in _buffers(model):
             if buffer.is_floating_point():
@@ -121,14 +121,25 @@ class TorchTrained:
                 self._tensors.append(buffer)
             else:
                 frozen.append((_bare(name), buffer))
+        places: dict[int, str] = {}
         for name, tensor in zip(names, self._tensors):
+            if tensor.numel() > 0:
+                other = places.setdefault(tensor.data_ptr(), name)
+                if other != name:
+                    raise Unfit(f"attach(): tensors {other} and {name} are two that share memory; "
+                                "tie them as one parameter: b.weight = a.weight")
             if not tensor.is_floating_point():
                 raise Unfit(f"attach(): tensor {name} is of {tensor.dtype}; only numbers of "
                             "floating point are trained")
             if tensor.is_sparse or tensor.device.type == "meta":
                 raise Unfit(f"attach(): tensor {name} has no values of its own here "
                             f"({tensor.layout}, device {tensor.device})")
+        if not any(p.numel() for p in self._parameters):
+            raise Unfit("attach(): no trained parameter of the model has an element")
         self._names, self._frozen = names, frozen
+        # What a class makes at once (Adagrad), which a reset begins with again.
+        self._first_state = copy.deepcopy(optimizer.state_dict()["state"])
+        self._counted = self._count()
         self.mirrored = any(t.device.type != "cpu" or t.dtype != torch.float32
                             for t in self._tensors)
         pinned = self.mirrored and any(t.device.type == "cuda" for t in self._tensors)
@@ -144,18 +155,24 @@ class TorchTrained:
                     tensor.data = view
         self._places = [t.data_ptr() for t in self._tensors]
         self._next_check = 0
-        self._copy: torch.nn.Module | None = None
-        self._copy_views: list[torch.Tensor] = []
         self._lay_over()
 
-    def _check_groups(self) -> None:
+    def _check_groups(self, names: list[str]) -> None:
         ours = {id(p) for p in self.model.parameters()}
+        theirs = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        for name, parameter in zip(names, self._parameters):
+            if id(parameter) not in theirs:
+                raise Unfit(f"attach(): parameter {name} requires a gradient, and the optimiser "
+                            "does not have it: add it, or freeze it by requires_grad_(False)")
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
                 if id(parameter) not in ours:
                     raise Unfit("attach(): the optimiser has a parameter of shape "
                                 f"{tuple(parameter.shape)} that is not one of the model's: make it "
                                 "from model.parameters(), after the model is on its device")
+
+    def _count(self) -> int:
+        return sum(len(group["params"]) for group in self.optimizer.param_groups)
 
     def _views_of(self, values: torch.Tensor) -> list[torch.Tensor]:
         views, offset = [], 0
@@ -203,9 +220,17 @@ class TorchTrained:
         }
 
     def check(self) -> None:
+        if self._count() != self._counted:
+            raise Unfit("the optimiser has got other parameters since site.attach(); attach what "
+                        "is to be trained")
+        if self._frozen:
+            name, tensor = self._frozen[self._next_check % len(self._frozen)]
+            if tensor.requires_grad:
+                raise Unfit(f"tensor {name} was frozen when it was attached and requires a "
+                            "gradient now: what is trained is exchanged from the first step on")
         # One tensor a step, in turn: a model that was moved has moved all of them.
-        i = self._next_check
-        self._next_check = (i + 1) % len(self._tensors)
+        i = self._next_check % len(self._tensors)
+        self._next_check += 1
         if self._tensors[i].data_ptr() != self._places[i]:
             raise Unfit(f"tensor {self._names[i]} is in other memory than when it was attached: "
                         "move or convert the model (.to(), .half(), .cuda()) before "
@@ -237,10 +262,17 @@ class TorchTrained:
         for parameter, view in zip(self._parameters, anchors):
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
+            if parameter.grad.is_sparse:
+                raise Unfit("a sparse gradient, to which no proximal term can be added; use "
+                            "sparse=False")
             parameter.grad.add_(parameter - view.to(parameter), alpha=mu)
 
     def reset_optimizer(self) -> None:
         self.optimizer.state.clear()
+        if self._first_state:
+            self.optimizer.load_state_dict({
+                "state": copy.deepcopy(self._first_state),
+                "param_groups": self.optimizer.state_dict()["param_groups"]})
 
     def _moment_names(self) -> list[str]:
         """Of the optimiser's state what has the shape of its parameter: momentum, moments."""
@@ -326,35 +358,38 @@ class TorchTrained:
             self.optimizer.state.clear()
         self.optimizer.load_state_dict(state)
 
+    def _kept_buffers(self) -> list[torch.Tensor]:
+        """Those that are not exchanged: BatchNorm's count of batches."""
+        return [t for _, t in self._frozen if not isinstance(t, torch.nn.Parameter)]
+
     def state(self) -> Any:
-        return {"optimizer": self.optimizer.state_dict(),
+        return {"buffers": [t.clone() for t in self._kept_buffers()],
+                "optimizer": self.optimizer.state_dict(),
                 "grads": [None if p.grad is None else p.grad for p in self._parameters]}
 
     def load(self, state: Any) -> None:
         self._load_optimizer(state["optimizer"])
+        for buffer, value in zip(self._kept_buffers(), state["buffers"]):
+            buffer.copy_(value)
         for parameter, grad in zip(self._parameters, state["grads"]):
             parameter.grad = None if grad is None else grad.to(parameter.device)
 
     def scored(self, address: int) -> torch.nn.Module:
-        if self._copy is None:
-            try:
-                self._copy = copy.deepcopy(_unwrapped(self.model))
-            except Exception as error:
-                raise Unfit(f"score() needs a copy of the model, and copy.deepcopy() failed: "
-                            f"{error}") from error
-            tensors = dict(self._copy.named_parameters())
-            tensors.update(_buffers(self._copy))
-            by_name = {_bare(name): tensor for name, tensor in tensors.items()}
-            self._copy_views = [by_name[name] for name in self._names]
-            for parameter in self._copy.parameters():
-                parameter.requires_grad_(False)
-        with torch.no_grad():
-            values = (self._views_of(_values_at(address, self._values.numel())) if address
-                      else self._tensors)
-            for tensor, value in zip(self._copy_views, values):
-                tensor.copy_(value)
-        self._copy.eval()
-        return self._copy
+        # Anew each time: a model may hold more than the tensors that are exchanged.
+        try:
+            model = copy.deepcopy(_unwrapped(self.model))
+        except Exception as error:
+            raise Unfit(f"score() needs a copy of the model, and copy.deepcopy() failed: "
+                        f"{error}") from error
+        tensors = dict(model.named_parameters())
+        tensors.update(_buffers(model))
+        by_name = {_bare(name): tensor for name, tensor in tensors.items()}
+        if address:
+            views = self._views_of(_values_at(address, self._values.numel()))
+            with torch.no_grad():
+                for name, view in zip(self._names, views):
+                    by_name[name].copy_(view)
+        return model.requires_grad_(False).eval()
 
     def gradient_of(self, function: Callable[[int], Any], samples: int) -> tuple[float, int]:
         kept = [p.grad for p in self._parameters]

@@ -2,6 +2,7 @@
 // learners. It is linked to no libtorch: tensors are reached by their addresses, so it works with
 // the PyTorch that the program has imported, whichever that is.
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <utility>
 
@@ -367,6 +368,13 @@ PYBIND11_MODULE(_longhaul, module) {
         return job->job.seed;
       },
       py::arg("job"), py::arg("sets"));
+  module.def("reset_signals", [] {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+      struct sigaction now;
+      const bool handled = ::sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN;
+      if (handled) std::signal(number, SIG_DFL);
+    }
+  });
   module.def("time_steps", &longhaul::python::time_steps, py::arg("job"), py::arg("sets"),
              py::arg("site"), py::arg("steps"), py::arg("start"));
   module.def("builtin", &builtin, py::arg("job"), py::arg("batches"));
