@@ -17,7 +17,19 @@ mark_as_advanced(asio_INCLUDE_DIR)
 if(LONGHAUL_TORCH)
   find_package(CLI11 REQUIRED)
   find_package(Httplib REQUIRED)  # cmake/FindHttplib.cmake; seen by longhaul/run/focus alone
-  find_package(Torch REQUIRED)
+  if(LONGHAUL_TORCH_DIR)  # its own find_package(Torch) wants a CUDA toolkit, if it knows CUDA
+    add_library(torch INTERFACE IMPORTED)
+    target_include_directories(torch SYSTEM INTERFACE
+      "${LONGHAUL_TORCH_DIR}/include" "${LONGHAUL_TORCH_DIR}/include/torch/csrc/api/include")
+    foreach(part torch torch_cpu c10)
+      find_library(LONGHAUL_TORCH_${part} ${part} PATHS "${LONGHAUL_TORCH_DIR}/lib"
+                   NO_DEFAULT_PATH REQUIRED)
+      target_link_libraries(torch INTERFACE "${LONGHAUL_TORCH_${part}}")
+    endforeach()
+    list(APPEND CMAKE_INSTALL_RPATH "${LONGHAUL_TORCH_DIR}/lib")
+  else()
+    find_package(Torch REQUIRED)
+  endif()
   if(LONGHAUL_PYTHON_PACKAGE)
     if(NOT Python_EXECUTABLE)
       set(Python_EXECUTABLE /usr/bin/python3)  # Debian's, as the scripts; a wheel names another

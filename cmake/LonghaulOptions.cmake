@@ -1,5 +1,7 @@
 # Options, and the compiler flags that hold for every target of the tree.
 option(LONGHAUL_TORCH "Build what needs libtorch: learn, run, cli and their tests" ON)
+set(LONGHAUL_TORCH_DIR "" CACHE PATH
+    "The folder torch of a Python's site-packages, whose libtorch is taken; empty: find_package")
 option(LONGHAUL_PYTHON_PACKAGE "Build the Python package's extension (with LONGHAUL_TORCH)" ON)
 option(LONGHAUL_WERROR "Treat warnings as errors" OFF)
 option(LONGHAUL_BENCH "Build the benchmarks" OFF)

@@ -10,6 +10,12 @@ namespace longhaul::run {
 namespace {
 
 constexpr char kLibrary[] = "liblonghaul_torch.so";
+#ifdef LONGHAUL_TORCH_OF_PIP
+// Such a libtorch has a BLAS inside, whose names are those of the one that Clp has brought along.
+constexpr int kScope = RTLD_LOCAL | RTLD_DEEPBIND;
+#else
+constexpr int kScope = RTLD_LOCAL;
+#endif
 
 // dlerror() of the call that has just failed.
 std::string linker_error() {
@@ -18,7 +24,7 @@ std::string linker_error() {
 }
 
 Result<const learn::TorchFunctions*> load() {
-  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(kLibrary, RTLD_NOW | kScope);
   if (!library)
     return unavailable(fmt::format(
         "the libtorch learner cannot be loaded: {}; install {} with the program (cmake --install), "
