@@ -283,8 +283,8 @@ Result<std::optional<PerfResult>> perf_site(const Job& job, const PerfTask& task
   LH_LET(sockets, node_sockets(job, site.rank, site.addresses, site.listening, site.security));
   const auto members = std::make_shared<const Members>(job.members());
   const perf::Exchange exchange = exchange_of(job, task);
-  const Place place =
-      place_of(job, site.rank, members, Layout::flat(exchange.length), /*phantom=*/false);
+  Place place = place_of(job, site.rank, members, Layout::flat(exchange.length), /*phantom=*/false);
+  place.own_tests = false;  // no node has a model whose score another would wait for
   net::EventLoop::Observer observer;
   observer.on_record = on_record(site.rank, progress);
   observer.on_note = site.note;

@@ -100,6 +100,31 @@ net::SharedInput of_set(std::string part, const std::string& path, const learn::
                learn::digest_of(data));
 }
 
+// A learner of one's own begins with values that no file says: tensor by tensor, neighbours
+// together where there are many.
+void add_tensors(const Learner& learner, std::span<const float> values,
+                 std::vector<net::SharedInput>& inputs) {
+  const std::shared_ptr<const Layout> layout = learner.layout();
+  const std::vector<LayerRange>& layers = layout->layers();
+  std::string list;
+  for (const LayerRange& layer : layers)
+    list += fmt::format("{} [{}], ", layer.name, fmt::join(layer.shape, ", "));
+  const std::uint64_t names = XXH3_64bits(list.data(), list.size());
+  inputs.push_back(input("list of trained tensors",
+                         fmt::format("{} tensors, {} numbers", layers.size(), values.size()),
+                         names));
+  const std::size_t each =
+      (layers.size() + Learner::kMostFixedParts - 1) / Learner::kMostFixedParts;
+  for (std::size_t i = 0; i < layers.size(); i += each) {
+    const LayerRange &first = layers[i], &last = layers[std::min(i + each, layers.size()) - 1];
+    const auto part = values.subspan(first.range.offset, last.range.end() - first.range.offset);
+    inputs.push_back(input(fmt::format("start value of tensor {}{}{}", first.name,
+                                       each > 1 ? " to " : "", each > 1 ? last.name : ""),
+                           fmt::format("{} numbers", part.size()),
+                           XXH3_64bits_withSeed(part.data(), part.size_bytes(), names)));
+  }
+}
+
 // Of a node with a learner, before its first step; of one without, the data alone. Data that are
 // made from a seed are not among them: the job says the same of them.
 std::vector<net::SharedInput> shared_inputs(const Workload& workload, Learner* learner) {
@@ -107,7 +132,9 @@ std::vector<net::SharedInput> shared_inputs(const Workload& workload, Learner* l
   const std::string path = workload.model_path();
   // Those of a model of ours follow from the job and the columns, which sites with files of their
   // own compare by name when they have met.
-  if (learner && !(path.empty() && workload.meets())) {
+  if (learner && workload.is_own()) {
+    add_tensors(*learner, learner->params(), inputs);
+  } else if (learner && !(path.empty() && workload.meets())) {
     const std::vector<float> start = whole_model(learner, learner->params());
     inputs.push_back(input(
         path.empty() ? "start values of the model" : "[model] path",

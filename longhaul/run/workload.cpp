@@ -293,11 +293,10 @@ Status Workload::load_own(const Job& job, const OwnLearners* own, std::optional<
                    "learners (examples/embed); choose another kind");
   const std::string_view asks = entry_with(*job.sync.entry, job.sync.settings).traits.asks;
   if (own->can && !asks.empty() && !own->can(asks))
-    return invalid(
-        fmt::format("{}: [sync] kind = \"{}\" asks the learner for a {}, which a loop of one's own "
-                    "cannot give{}",
-                    job.file, job.sync.entry->name, asks,
-                    asks == "score" ? " without a score()" : "; choose another kind"));
+    return invalid(fmt::format(
+        "{}: [sync] kind = \"{}\" asks the learner for what a loop of one's own cannot give{}: {}",
+        job.file, job.sync.entry->name,
+        asks == "score" ? " without a score()" : "; choose another kind", asks));
   own_ = own;
   samples_ = own->training_samples;
   Rank rank = only.value_or(0);

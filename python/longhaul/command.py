@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -13,8 +14,26 @@ from typing import Any, NoReturn
 from longhaul import _longhaul
 from longhaul.site import RunEnded, Site, Unfit, _Score, site_of_this_thread, told
 
-# A process that the user's own code forks (a DataLoader's worker) takes signals as any other.
-os.register_at_fork(after_in_child=_longhaul.reset_signals)
+# A process that the user's own code forks (a DataLoader's worker) takes signals as any other, also
+# one that comes at once.
+_ours = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
+_mask = threading.local()
+
+
+def _before_fork() -> None:
+    _mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, _ours)
+
+
+def _after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask.before)
+
+
+def _in_child() -> None:
+    _longhaul.reset_signals()
+    _after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 # Commands of the C++ program that read a model.pt of its own or train a built-in model.
 REFUSED = ("evaluate", "export", "predict", "sample", "serve", "query", "model")

@@ -65,3 +65,26 @@ def test_compare_by_an_executor_is_the_same(command):
 def test_explain_and_bound():
     assert "diloco" in longhaul.explain("diloco")
     assert longhaul.bound(JOB)
+
+
+def test_jobs_are_taken_as_people_write_them(command):
+    import numpy
+
+    folder = command.folder / "lr=0.1"
+    folder.mkdir()
+    path = folder / "job.toml"
+    path.write_text(open(command.job()).read())
+    assert longhaul.simulate(str(path), loops.train).rounds == 4
+    job = {**JOB, "stop": {"max_rounds": numpy.int64(3)}, "site": tuple(JOB["site"])}
+    assert longhaul.simulate(job, loops.train).rounds == 3
+    assert "rank" in longhaul.explain(job)
+    with pytest.raises(longhaul.JobError, match="expected a path, a TOML text or a dict"):
+        longhaul.simulate(5, loops.train)
+    with pytest.raises(longhaul.JobError, match="None: expected a number"):
+        longhaul.simulate({**JOB, "stop": {"max_rounds": None}}, loops.train)
+
+
+def test_the_cause_of_an_error_is_the_users_own(command):
+    with pytest.raises(longhaul.JobError) as caught:
+        longhaul.simulate(JOB, lambda site: {}["x"])
+    assert isinstance(caught.value.__cause__, KeyError)

@@ -316,3 +316,159 @@ def test_numbers_of_16_bits_are_mirrored(command):
     for sync, keys in (("fedavg", "steps = 3"), ("bsp", ""), ("diloco", "steps = 3")):
         code, summary = command.simulate(command.job(sync=sync, keys=keys), loop, out=sync)
         assert code == 0 and summary["rounds"] == 4
+
+
+# What strangers have found.
+
+
+def test_an_exception_that_is_no_utf8_is_told(command, capfd):
+    def broken(model, opt):
+        raise ValueError("no such file: \udcff.csv")
+
+    assert "ValueError: no such file: \\udcff.csv" in fails(command, capfd, changed(2, broken))
+
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def mute(model, opt):
+        raise Mute
+
+    code, _ = command.simulate(command.job(), changed(2, mute), out="mute")
+    assert code == 2 and "train() raised Mute" in capfd.readouterr().err
+
+
+def test_an_exception_after_the_run_is_no_success(command, capfd):
+    def loop(site):
+        train(site)
+        if site.name == "bb":
+            raise OSError("the disk is full")
+
+    err = fails(command, capfd, loop)
+    assert "site bb: after the run train() raised OSError: the disk is full" in err
+
+
+def test_a_run_inside_a_loop_is_refused(command, capfd):
+    def loop(site):
+        longhaul.simulate(command.job(), train)
+
+    assert "a run cannot be started inside train() of site aa" in fails(command, capfd, loop)
+
+
+def test_what_is_trained_is_settled_when_it_is_attached(command, capfd):
+    def unfrozen(site):
+        model = frozen_model()
+        opt = site.attach(model, torch.optim.SGD(model[2].parameters(), 0.1))
+        for x, y in site.batches(loader(site.name)):
+            if site.steps == 2:
+                model[0].requires_grad_(True)
+            opt.zero_grad()
+            functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+    assert "was frozen when it was attached" in fails(command, capfd, unfrozen)
+
+    def added(model, opt):
+        opt.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+
+    code, _ = command.simulate(command.job(), changed(2, added), out="added")
+    assert code == 2 and "the optimiser has got other parameters" in capfd.readouterr().err
+
+    def missing(site):
+        model = small_model()
+        site.attach(model, torch.optim.SGD(model[0].parameters(), 0.1))
+
+    code, _ = command.simulate(command.job(), missing, out="missing")
+    assert code == 2
+    assert "parameter 2.weight requires a gradient, and the optimiser does not have it" in (
+        capfd.readouterr().err)
+
+
+def test_two_tensors_that_share_memory_are_refused(command, capfd):
+    def loop(site):
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        model[1].weight.data = model[0].weight.data
+        site.attach(model, torch.optim.SGD(model.parameters(), 0.1))
+
+    assert "tensors 0.weight and 1.weight are two that share memory" in fails(
+        command, capfd, loop)
+
+
+def test_scores_see_all_of_the_model(command):
+    seen = []
+
+    def loop(site):
+        model = small_model()
+        opt = site.attach(model, torch.optim.SGD(model.parameters(), 0.1))
+        for x, y in site.batches(loader(site.name)):
+            model.steps = site.steps
+            opt.zero_grad()
+            functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+    def look(model, site):
+        seen.append(model.steps)
+        return {"loss": 1.0, "samples": 1}
+
+    assert command.simulate(command.job(rounds=6), loop, look)[0] == 0
+    assert len(set(seen)) > 1
+
+
+def test_adagrad_starts_anew(command):
+    def loop(site):
+        model = small_model()
+        opt = site.attach(model, torch.optim.Adagrad(model.parameters(), 0.1))
+        for x, y in site.batches(loader(site.name)):
+            opt.zero_grad()
+            functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+    assert command.simulate(command.job(), loop)[0] == 0
+
+
+def test_P3_a_count_of_batches_is_in_the_checkpoint(command):
+    def loop(site):
+        model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8, momentum=None), nn.Linear(8, 2))
+        opt = site.attach(model, torch.optim.SGD(model.parameters(), 0.1))
+        for x, y in site.batches(loader(site.name)):
+            opt.zero_grad()
+            functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+    whole, cut = resumed(command, "fedavg", "steps = 3", "0.13", loop)
+    assert whole == cut
+
+
+def test_batches_that_are_mappings_are_counted(command):
+    from collections import UserDict
+
+    def loop(site):
+        model = small_model()
+        opt = site.attach(model, torch.optim.SGD(model.parameters(), 0.1))
+        for batch in site.batches([UserDict(x=torch.ones(5, 4), y=torch.ones(5).long())]):
+            opt.zero_grad()
+            functional.cross_entropy(model(batch["x"]), batch["y"]).backward()
+            opt.step()
+
+    assert command.simulate(command.job(), loop)[1]["samples"]["computed"] == 4 * 3 * 3 * 5
+
+
+def test_processes_of_the_loop_take_signals(command):
+    import multiprocessing
+    import time
+
+    def loop(site):
+        model = small_model()
+        opt = site.attach(model, torch.optim.SGD(model.parameters(), 0.1))
+        for x, y in site.batches(loader(site.name)):
+            if site.steps == 1 and site.name == "aa":
+                process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+                process.start()
+                process.terminate()
+                process.join(10)
+                assert process.exitcode == -15
+            opt.zero_grad()
+            functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+    assert command.simulate(command.job(), loop)[0] == 0

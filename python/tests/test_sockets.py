@@ -130,3 +130,10 @@ def test_P3_ctrl_c_and_resume(command, monkeypatch):
     assert code == 0, out + err
     cut, whole = (summary(command.folder / run)["params_hash"] for run in ("cut", "whole"))
     assert cut == whole
+
+
+def test_perf_over_sockets_ends(command):
+    code, out, err = command.process(SCRIPT, ["perf", command.job(text=text("fedavg")), "--local",
+                                              "--mbytes", "0.1", "--repeat", "1", "--json"])
+    assert code == 0, out + err
+    assert json.loads(out)["time_s"] > 0
