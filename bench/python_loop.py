@@ -73,8 +73,8 @@ def bare(kind, steps):
     return took
 
 
-def under_longhaul(kind, steps):
-    took = []
+def measured_loop(kind, took):
+    """A train(site) that appends what each step takes, in s."""
 
     def train(site):
         model, opt, gradients = step_of(kind)
@@ -87,6 +87,12 @@ def under_longhaul(kind, steps):
             took.append(now - begun)
             begun = now
 
+    return train
+
+
+def under_longhaul(kind, steps):
+    took = []
+    train = measured_loop(kind, took)
     job = {"stop": {"max_rounds": 2}, "report": {"every_rounds": 1000},
            "sync": {"kind": "fedavg", "steps": steps // 2},
            "site": [{"name": "aa", "step_ms": 1}]}
@@ -113,16 +119,11 @@ roles = {{server = "bb"}}
 
 
 def child(kind, words):
+    took = []
+    measured = measured_loop(kind, took)
+
     def train(site):
-        model, opt, gradients = step_of(kind)
-        opt = site.attach(model, opt)
-        took, begun = [], time.perf_counter()
-        for _ in site.batches([torch.empty(32)]):
-            gradients()
-            opt.step(samples=32)
-            now = time.perf_counter()
-            took.append(now - begun)
-            begun = now
+        measured(site)
         Path(os.environ["TOOK"]).write_text(json.dumps(took))
 
     from longhaul import command

@@ -24,8 +24,8 @@ inline constexpr int kDone = 0, kBadUsage = 2, kFailed = 3, kInternal = 4, kInte
 struct Embedding {
   const run::OwnLearners* learners = nullptr;  // outlive run(); null: none
   std::vector<std::string> program = {};       // the words that start that program again
-  bool own_jobs =
-      false;  // jobs without [model] and [data] are of kind "own", also without learners
+  // Jobs without [model] and [data] are of kind "own", also without learners.
+  bool own_jobs = false;
 };
 
 // Parses and carries out; never throws. One call at a time in a process.

@@ -55,9 +55,8 @@ Result<int> launch(const LaunchArgs& args) {
     std::clearerr(to);
   };
   LH_LET(page, view_if_asked(folder, options.view, options.quiet));
-  if (!page)
-    with.run_in_copy =
-        run_words_in_copies();  // a page has a thread, which copies of this process lack
+  // A page has a thread, which copies of this process lack.
+  if (!page) with.run_in_copy = run_words_in_copies();
   LH_LET(launched, run::launch(job, with));
   const run::Summary& summary = launched.summary;
   if (options.json)

@@ -35,6 +35,9 @@ def _in_child() -> None:
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
+# The command line, its signals and the random states are one for the process.
+_one_run = threading.Lock()
+
 # Commands of the C++ program that read a model.pt of its own or train a built-in model.
 REFUSED = ("evaluate", "export", "predict", "sample", "serve", "query", "model")
 
@@ -72,7 +75,6 @@ class Loops:
         self.sites: dict[int, Site] = {}
         Site._playing = None
         _Score.function = score
-        self.has_score = score is not None
 
     def start(self, rank: int, name: str, index: int, trains: bool, seed: int,
               loop: _longhaul.Loop) -> None:
@@ -106,6 +108,17 @@ def run_sites(words: list[str], train: Callable[[Site], Any] | None,
                     "not end")
     if program is None:
         program = _program()
+    while not _one_run.acquire(timeout=60):
+        print("longhaul: waits for another run of this process to end", file=sys.stderr)
+    try:
+        return _run_alone(words, train, score, program)
+    finally:
+        _one_run.release()
+
+
+def _run_alone(words: list[str], train: Callable[[Site], Any] | None,
+               score: Callable[[Any, Site], dict[str, float]] | None,
+               program: list[str]) -> tuple[int, list[Site]]:
     if train is None:
         return _longhaul.run(words, program, None, None), []
     if words[:1] in (["launch"], ["compare"], ["plan"]) and not program:

@@ -503,8 +503,10 @@ def told(error: BaseException) -> str:
     if not isinstance(error, Unfit):
         text = f"train() raised {type(error).__name__}: {text}"
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
+    libraries = tuple(os.path.dirname(sys.modules[name].__file__ or "") + os.sep
+                      for name in ("longhaul", "torch") if name in sys.modules)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if "/longhaul/" not in frame.filename and "/torch/" not in frame.filename:
+        if not frame.filename.startswith(libraries):
             return f"{text} ({frame.filename}:{frame.lineno})"
     return text
 
@@ -570,17 +572,15 @@ class _Position:
     def run(self, site: Site, loader: Any) -> Iterator[Any]:
         self.loader = loader
         while not site._over:
-            skip = 0
             if self._moved:
                 self._moved = False
                 for batch in self._replay:
                     yield self._give(batch)
-                skip = 0 if self._state is not None else self.index
                 if self._random is not None and self._state is None and self.index > 0:
                     now = randomness.state()
                     randomness.restore(self._random)
                     source = self._begin()
-                    for _ in range(skip):
+                    for _ in range(self.index):
                         next(source, None)
                     randomness.restore(now)
                 else:
@@ -661,7 +661,6 @@ class _Score:
     """The user's score(model, site), for hosts that ask for a whole model's score."""
 
     function: Callable[[Any, Site], dict[str, float]] | None = None
-    sites: dict[int, Site] = {}
 
     @classmethod
     def of(cls, site: Site, address: int) -> tuple[float, float, int]:

@@ -307,7 +307,11 @@ class TorchTrained:
 
     def whole_optimizer_state(self, set_to: bytes) -> bytes:
         if set_to:
-            self.optimizer.load_state_dict(unpack(set_to))
+            try:
+                self.optimizer.load_state_dict(unpack(set_to))
+            except (ValueError, KeyError, TypeError) as error:
+                raise Unfit("the state of the optimiser that another site has sent does not fit: "
+                            f"{error}") from error
         return pack(self.optimizer.state_dict())
 
     def keep_vectors(self) -> Callable[[], None]:

@@ -13,6 +13,11 @@ std::mutex& one_loop_at_a_time() {
   return mutex;
 }
 
+Status readable(std::span<const float> packed) {
+  const auto bytes = unpack_bytes(packed);
+  return bytes ? Status(Ok{}) : Status(bytes.error());
+}
+
 }  // namespace
 
 std::unique_lock<std::mutex> Loop::hold_all() { return std::unique_lock(one_loop_at_a_time()); }
@@ -160,6 +165,8 @@ Status LoopLearner::put() {
 }
 
 Result<StepResult> LoopLearner::step(const Work& work) {
+  if (const auto* state = std::get_if<OptimizerState>(&work))
+    if (state->whole && !state->set.empty()) LH_TRY(readable(state->set));
   LH_TRY(put());
   fetched_ = !to_.mirrored;
   LH_LET(reply, loop_->ask(&work));

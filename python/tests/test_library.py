@@ -88,3 +88,13 @@ def test_the_cause_of_an_error_is_the_users_own(command):
     with pytest.raises(longhaul.JobError) as caught:
         longhaul.simulate(JOB, lambda site: {}["x"])
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_runs_in_two_threads_do_not_mix(command):
+    def scored(loss):
+        return lambda model, site: {"loss": loss, "samples": 1}
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(longhaul.simulate, JOB, loops.train, scored(loss))
+                for loss in (1.0, 2.0)]
+        assert [run.result(60).final_loss for run in runs] == [1.0, 2.0]
