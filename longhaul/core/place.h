@@ -2,6 +2,7 @@
 // A Place tells a machine, when it is made, where it stands. It holds what the job file says and
 // every node knows; never rates, delays or speeds: those a machine measures.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <vector>
@@ -22,6 +23,8 @@ struct Place {
   std::uint32_t chunk_bytes = 256 * 1024;
   bool phantom = false;
   std::uint32_t chunk_run = 1;
+  // Simulated: a value counts as so many on the wire. The vector is cut as the one it stands for.
+  double wire_scale = 1;
   // Each site has test samples of its own: a report is scored at all workers (score_sum.h).
   bool own_tests = false;
   // Who decides about the members (membership.h), and for how long one without them waits.
@@ -32,10 +35,17 @@ struct Place {
   const Member& member(Rank rank) const { return members->at(rank); }
   const Member& me() const { return member(self); }
   bool comes_back() const { return me().incarnation > 0; }
-  // The most values of a vector that one message may carry.
-  std::uint64_t longest_piece() const {
-    return std::max<std::uint64_t>(chunk_bytes / sizeof(float), 1) * (phantom ? chunk_run : 1);
+  // How many values stand for so many, at least one.
+  std::uint64_t standing_for(std::uint64_t values) const {
+    return std::uint64_t(std::max(1.0, std::round(double(values) / wire_scale)));
   }
+  // The values of a chunk; scaled, at least one fp64 number, as two.
+  std::uint64_t chunk() const {
+    return std::max<std::uint64_t>(standing_for(chunk_bytes / sizeof(float)),
+                                   wire_scale > 1 ? 2 : 1);
+  }
+  // The most values of a vector that one message may carry.
+  std::uint64_t longest_piece() const { return chunk() * (phantom ? chunk_run : 1); }
 };
 
 // Who is in the job now. All nodes see the same views in the same order.

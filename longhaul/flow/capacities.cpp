@@ -37,6 +37,31 @@ Wan at_highest(Wan wan) {
   return wan;
 }
 
+Wan divided(Wan wan, double by) {
+  const auto divide = [by](Rate& rate) {
+    if (rate) *rate /= by;
+  };
+  for (Wan::Site& site : wan.sites) {
+    divide(site.up);
+    divide(site.down);
+    divide(site.lan);
+  }
+  const auto divide_pair = [&](Wan::Pair& pair) {
+    divide(pair.rate);
+    divide(pair.flow);
+  };
+  divide_pair(wan.usual);
+  for (auto& [sites, pair] : wan.pairs) divide_pair(pair);
+  for (Wan::Shared& shared : wan.shared) shared.rate /= by;
+  for (Traced& traced : wan.traces) {
+    if (traced.what == Traced::What::delay || traced.what == Traced::What::loss) continue;
+    for (double& value : traced.trace.values) value /= by;
+    traced.trace.low /= by;
+    traced.trace.high /= by;
+  }
+  return wan;
+}
+
 Wan at_time(Wan wan, std::uint64_t seed, std::chrono::nanoseconds time) {
   for (std::uint32_t i = 0; i < wan.traces.size(); ++i) {
     const Trace& trace = wan.traces[i].trace;

@@ -19,6 +19,9 @@ Wan at_time(Wan, std::uint64_t seed, std::chrono::nanoseconds time);
 // The network between some sites, in this order, one node each; traces at their highest rates.
 Wan among(const Wan&, const std::vector<std::uint32_t>& sites);
 
+// A copy with all rates, those of traces too, divided by a number above 0.
+Wan divided(Wan, double by);
+
 struct Capacities {
   explicit Capacities(const Wan&);
 

@@ -49,10 +49,11 @@ class PlannedForest final : public Topology, private ReplanningTopology {
       : config_(config),
         parameters_(place.layout ? place.layout->parameters().length : 0),
         longest_piece_(place.longest_piece()),
+        shortest_piece_(place.standing_for(kShortestPiece)),
         replanner_(replanner_of(config, parts.network, place)) {}
 
   Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
-    return {length, 1, piece_length(length, config_.pieces, chunk)};
+    return {length, 1, piece_length(length, config_.pieces, chunk, shortest_piece_)};
   }
   // A site's members take turns, from tree to tree, at being the one who speaks with other sites.
   std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
@@ -125,7 +126,8 @@ class PlannedForest final : public Topology, private ReplanningTopology {
   }
 
   const Config config_;
-  const std::uint64_t parameters_, longest_piece_;  // of the job; 0: without a model
+  const std::uint64_t parameters_;  // of the job; 0: without a model
+  const std::uint64_t longest_piece_, shortest_piece_;
   forest::Replanner replanner_;
 };
 

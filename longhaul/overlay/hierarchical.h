@@ -81,10 +81,11 @@ class Hierarchical final : public Topology {
       : config_(config),
         server_(has_root(config.between) ? parts.server : std::nullopt),
         network_(config.between == "forest" ? parts.network : nullptr),
-        site_of_(network_ ? sites_of(*network_, place) : number_sites(place)) {}
+        site_of_(network_ ? sites_of(*network_, place) : number_sites(place)),
+        shortest_piece_(place.standing_for(kShortestPiece)) {}
 
   Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
-    return {length, 1, piece_length(length, config_.pieces, chunk)};
+    return {length, 1, piece_length(length, config_.pieces, chunk, shortest_piece_)};
   }
   std::optional<Rank> server(const std::vector<Rank>&, const View& view) const override {
     return server_ && view.has(*server_) ? server_ : std::nullopt;
@@ -105,6 +106,7 @@ class Hierarchical final : public Topology {
   const std::optional<Rank> server_;  // of hub, rack and binary
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;  // by rank
+  const std::uint64_t shortest_piece_;
 };
 
 }  // namespace longhaul::overlay

@@ -13,7 +13,6 @@
 namespace longhaul::overlay {
 namespace {
 
-constexpr std::uint64_t kShortest = 4096;  // values of a piece: its header is 0.6 % of it
 // Times that a piece takes over a link, by which it lets others pass at the next. Less, and the
 // last means begin too late to be there when links fall idle; more, and the links of deep trees,
 // which are fed by others, idle first.
@@ -166,8 +165,9 @@ std::vector<std::uint32_t> deal_pieces(std::size_t pieces, const std::vector<dou
   return tree_of;
 }
 
-std::uint64_t piece_length(std::uint64_t length, std::uint64_t pieces, std::uint64_t chunk) {
-  return std::min(chunk, std::max((length + pieces - 1) / pieces, kShortest));
+std::uint64_t piece_length(std::uint64_t length, std::uint64_t pieces, std::uint64_t chunk,
+                           std::uint64_t shortest) {
+  return std::min(chunk, std::max((length + pieces - 1) / pieces, shortest));
 }
 
 }  // namespace longhaul::overlay

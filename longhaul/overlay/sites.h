@@ -60,7 +60,9 @@ Forest over_sites(const SitePlan&, const SiteGroups&, std::size_t pieces);  // o
 std::vector<std::uint32_t> deal_pieces(std::size_t pieces, const std::vector<double>& shares);
 
 // How many values a piece has at most where a vector is to be cut into `pieces`, or more: no less
-// than 4,096, no more than a chunk.
-std::uint64_t piece_length(std::uint64_t length, std::uint64_t pieces, std::uint64_t chunk);
+// than kShortestPiece, no more than a chunk, as the place counts them on the wire.
+inline constexpr std::uint64_t kShortestPiece = 4096;  // its header is 0.6 % of it
+std::uint64_t piece_length(std::uint64_t length, std::uint64_t pieces, std::uint64_t chunk,
+                           std::uint64_t shortest = kShortestPiece);
 
 }  // namespace longhaul::overlay

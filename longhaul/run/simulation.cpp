@@ -65,7 +65,8 @@ Status Simulation::build(const Job& job, unsigned threads) {
              : sim::World::Scorer());
   activity_ = std::make_unique<ActivityLog>(*members_, job.wan.wire_scale);
   world_->watch(*activity_);
-  const SharedFacts shared(job, workload_.training_samples(), workload_.phantom());
+  const SharedFacts shared(job, workload_.training_samples(), workload_.phantom(),
+                           job.wan.wire_scale);
   for (Rank rank = 0; rank < members_->size(); ++rank) {
     std::unique_ptr<Learner>& learner = learners_.emplace_back();
     if ((*members_)[rank].is(Role::worker)) {
@@ -73,6 +74,7 @@ Status Simulation::build(const Job& job, unsigned threads) {
       learner = std::move(made);
     }
     Place place = place_of(job, rank, members_, workload_.layout(), workload_.phantom());
+    place.wire_scale = job.wan.wire_scale;
     LH_LET(strategy, build_strategy(job, place, shared));
     world_->add(std::move(place), std::move(strategy), learner.get());
   }
@@ -146,6 +148,7 @@ Status Simulation::restart(Rank rank) {
   members[rank].incarnation = ++incarnations_[rank];
   Place place = place_of(*job_, rank, std::make_shared<const Members>(std::move(members)),
                          workload_.layout(), workload_.phantom());
+  place.wire_scale = job_->wan.wire_scale;
   LH_LET(strategy, build_strategy(*job_, place, workload_.training_samples()));
   if (learners_[rank]) {
     LH_LET(made, workload_.make_learner(rank));

@@ -350,10 +350,12 @@ void World::notify_watchers(Rank rank, const Action& action) {
 Packet World::to_packet(Rank from, Send send) {
   const Message& message = send.message;
   const Place& place = slots_[from]->node->place();
-  std::uint64_t messages = 1;
-  if (message.body.is_phantom())
-    messages = (message.body.size() + place.chunk_bytes - 1) / place.chunk_bytes;
   const double body = double(message.body.size()) * config_.wire_scale;
+  std::uint64_t messages = 1;
+  if (message.body.is_phantom()) {
+    const std::uint64_t chunk = place.chunk() * sizeof(float);
+    messages = (message.body.size() + chunk - 1) / chunk;
+  }
   const std::uint64_t bytes =
       messages * (kFrameHeader + message.head.size()) + std::uint64_t(std::llround(body));
   counters_.messages += messages;

@@ -37,7 +37,8 @@ sfb::Parts parts_for(const sfb::Config& config, const SyncParts& with, const Pla
   const bool by_site = sfb::spread_of(config.spread, place) == sfb::Spread::site;
   constexpr std::uint64_t kSpan = 1024;
   const Coder coder(place.phantom, with.make_codec(false), nullptr);
-  const double bytes = double(coder.size(Coding::up, {0, kSpan})) / double(kSpan);
+  const double bytes =
+      double(coder.size(Coding::up, {0, kSpan})) / double(kSpan) * place.wire_scale;
   return {*place.layout,
           std::uint64_t(with.batch) * (by_site ? most : 1),
           by_site ? sites.size() : workers.size(),

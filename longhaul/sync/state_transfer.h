@@ -135,7 +135,7 @@ class StateTransfer final : public Machine {
     auto& [transferred, sent] = it->second;
     const std::uint64_t total = transferred.bytes->size();
     while (sent < total && turn.room(to, kBulk) > 0) {
-      const std::uint64_t length = std::min<std::uint64_t>(total - sent, turn.place().chunk_bytes);
+      const std::uint64_t length = std::min(total - sent, turn.place().chunk() * sizeof(float));
       turn.send(to, StatePart{transferred.round, transferred.last, sent, total},
                 Payload(transferred.bytes, sent, length), kBulk);
       sent += length;

@@ -5,6 +5,7 @@
 
 #include "longhaul/base/decimal.h"
 #include "longhaul/codec/registry.h"
+#include "longhaul/flow/capacities.h"
 #include "longhaul/learn/data/load.h"
 #include "longhaul/learn/models/optimizer_config.h"
 
@@ -156,15 +157,21 @@ Place place_of(const Job& job, Rank rank, SharedMembers members,
   return place;
 }
 
-SharedFacts::SharedFacts(const Job& job, std::uint64_t training_samples, bool phantom)
-    : server(job.server()), stop(stop_config(job, training_samples, phantom)) {}
+SharedFacts::SharedFacts(const Job& job, std::uint64_t training_samples, bool phantom,
+                         double wire_scale)
+    : server(job.server()),
+      stop(stop_config(job, training_samples, phantom)),
+      network(job.believed && wire_scale != 1
+                  ? std::make_shared<const flow::Wan>(flow::divided(*job.believed, wire_scale))
+                  : job.believed) {}
 
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place) {
-  return build_overlay(job, place, job.server());
+  return build_overlay(job, place, job.server(), job.believed);
 }
 
 Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& place,
-                                               std::optional<Rank> server) {
+                                               std::optional<Rank> server,
+                                               std::shared_ptr<const flow::Wan> network) {
   // Made once here, so that make_codec can promise to succeed later.
   LH_LET(codec, codec::make_codec(job.codec.settings, place, true));
   OverlayParts below;
@@ -176,7 +183,7 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job& job, const Place& plac
   LH_LET(transfer, job.transfer.entry->make(job.transfer.settings, place));
   below.transfer = std::move(transfer);
   below.server = server;
-  below.network = job.believed;
+  below.network = std::move(network);
   return job.overlay.entry->make(job.overlay.settings, std::move(below), place);
 }
 
@@ -184,7 +191,7 @@ namespace {
 
 Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& job,
                                              const Place& place, const SharedFacts& shared) {
-  LH_LET(overlay, build_overlay(job, place, shared.server));
+  LH_LET(overlay, build_overlay(job, place, shared.server, shared.network));
   LH_LET(outer, job.outer.entry->make(job.outer.settings, place));
   SyncParts parts{std::move(overlay), std::move(outer), shared.stop};
   parts.make_outer = [entry = job.outer.entry, settings = job.outer.settings, place] {
@@ -206,7 +213,7 @@ Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& jo
   parts.standby_every = job.server_table.standby_every;
   parts.standbys = job.server_table.standbys;
   parts.rate = rate_of(job);
-  parts.network = job.believed;
+  parts.network = shared.network;
   return job.sync.entry->make(sync, std::move(parts), place);
 }
 
@@ -214,7 +221,8 @@ Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& jo
 
 Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
                                                  std::uint64_t training_samples) {
-  return build_strategy(job, place, SharedFacts(job, training_samples, place.phantom));
+  return build_strategy(job, place,
+                        SharedFacts(job, training_samples, place.phantom, place.wire_scale));
 }
 
 Result<std::unique_ptr<Strategy>> build_strategy(const Job& job, const Place& place,
@@ -233,7 +241,8 @@ Result<std::unique_ptr<Strategy>> build_socket_strategy(const Job& job, const Pl
                                                         std::uint64_t training_samples) {
   Settings sync = job.sync.settings;
   if (threads_of_lanes(job) > 0) sync.set({"lanes", {std::int64_t{1}}});
-  return build_with(sync, job, place, SharedFacts(job, training_samples, place.phantom));
+  return build_with(sync, job, place,
+                    SharedFacts(job, training_samples, place.phantom, place.wire_scale));
 }
 
 }  // namespace longhaul::run

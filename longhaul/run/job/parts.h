@@ -8,9 +8,12 @@ namespace longhaul::run {
 
 // What is the same at all nodes of a job and takes a look at all sites: found once for them.
 struct SharedFacts {
-  SharedFacts(const Job&, std::uint64_t training_samples, bool phantom);
+  // `wire_scale`: as of the places (core/place.h).
+  SharedFacts(const Job&, std::uint64_t training_samples, bool phantom, double wire_scale = 1);
   std::optional<Rank> server;
   StopConfig stop;
+  // What nodes believe of the network, in bytes as their vectors have them; null: nothing.
+  std::shared_ptr<const flow::Wan> network;
 };
 
 // The strategy of the node at `place`. `training_samples`: of all sites, for max_epochs; 0 if not
@@ -26,8 +29,8 @@ Result<std::unique_ptr<Strategy>> build_socket_strategy(const Job&, const Place&
 
 // The overlay alone, on its transfer and codec.
 Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&);
-Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&,
-                                               std::optional<Rank> server);
+Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&, std::optional<Rank> server,
+                                               std::shared_ptr<const flow::Wan> network);
 
 // Samples that all workers use in one round together, and the rounds between two reports.
 std::uint64_t samples_per_round(const Job&);

@@ -23,8 +23,7 @@ namespace longhaul::transfer::dgt {
 
 // Values of a block: no more than a chunk has.
 inline std::uint64_t block_values(const Config& config, const Place& place) {
-  return std::max<std::uint64_t>(
-      1, std::min(config.block_bytes, place.chunk_bytes) / std::uint32_t(sizeof(float)));
+  return place.standing_for(std::min(config.block_bytes, place.chunk_bytes) / sizeof(float));
 }
 
 class Receiver {

@@ -32,7 +32,8 @@ class Sender {
         layout_(place.layout),
         phantom_(place.phantom),
         block_(block_values(config, place)),
-        chunk_bytes_(place.longest_piece() * sizeof(float)),
+        wire_scale_(place.wire_scale),
+        chunk_bytes_(double(place.longest_piece() * sizeof(float)) * wire_scale_),
         contributions_(config.alpha) {}
 
   void attach(VectorPort& port) { port_ = &port; }
@@ -318,20 +319,22 @@ class Sender {
   // As many blocks as fit a chunk, or a datagram; one at least.
   void send_blocks(Rank to, Push& push, std::size_t channel, const Service& service, Turn& turn) {
     std::deque<Waiting>& queue = push.channels[channel];
-    const std::size_t most = channel == 0 ? chunk_bytes_ : kDatagram - kBlocksHeader;
-    const std::size_t per_block = channel == 0 ? 0 : kPerBlock;
+    const double most = channel == 0 ? chunk_bytes_ : double(kDatagram - kBlocksHeader);
+    const double per_block = channel == 0 ? 0 : double(kPerBlock);
     Blocks blocks{push.end.stream, push.end.push, {}, {}};
     std::vector<Payload> bodies;
-    std::size_t bytes = 0, used = 0;
+    std::size_t bytes = 0;
+    double used = 0;  // on the wire
     while (!queue.empty()) {
       const std::size_t size = queue.front().bytes.size();
-      const bool full = used + size + per_block > most || bodies.size() == kMostTogether;
+      const double taken = double(size) * wire_scale_ + per_block;
+      const bool full = used + taken > most || bodies.size() == kMostTogether;
       if (!bodies.empty() && full) break;
       blocks.numbers.push_back(queue.front().number);
       blocks.sizes.push_back(std::uint32_t(size));
       bodies.push_back(std::move(queue.front().bytes));
       queue.pop_front();
-      used += size + per_block;
+      used += taken;
       bytes += size;
     }
     push.bytes += bytes;
@@ -355,8 +358,8 @@ class Sender {
   const Config config_;
   const std::shared_ptr<const Layout> layout_;
   const bool phantom_;
-  const std::uint64_t block_;  // values
-  const std::uint64_t chunk_bytes_;
+  const std::uint64_t block_;              // values
+  const double wire_scale_, chunk_bytes_;  // on the wire
   VectorPort* port_ = nullptr;
   Contributions contributions_;
   Residuals residuals_;
