@@ -164,11 +164,11 @@ class Router {
     figures_.late += held_up_;
     const Time at = now();
     deliver_due(at);
-    const Packet packet{
+    const sim::IpPacket packet{
         .from = site,
         .to = *to,
         .bytes = std::uint32_t(bytes),
-        .service_class = service_class_of(std::uint8_t(byte(1))),
+        .service_class = sim::service_class_of(std::uint8_t(byte(1))),
         .answer = is_bare_acknowledgement({frame.data(), bytes}),
         .tag = slot,
     };

@@ -13,9 +13,11 @@
 
 #include "longhaul/base/result.h"
 #include "longhaul/flow/wan.h"
-#include "longhaul/lab/shaper.h"
+#include "longhaul/sim/shaper.h"
 
 namespace longhaul::lab {
+
+using sim::Change, sim::PacketFate, sim::PacketOutcome, sim::Shaper;
 
 inline constexpr Time kLate = std::chrono::milliseconds(1);
 inline constexpr double kMaxLimitedShare = 0.01;

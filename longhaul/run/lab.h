@@ -10,22 +10,22 @@
 #include <vector>
 
 #include "longhaul/core/shared_members.h"
-#include "longhaul/lab/shaper.h"
 #include "longhaul/lab/site_networks.h"
 #include "longhaul/net/tcp.h"
 #include "longhaul/run/child_processes.h"
 #include "longhaul/run/job/job.h"
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/summary.h"
+#include "longhaul/sim/shaper.h"
 
 namespace longhaul::run {
 
 // The faults of a job ([[fault]]) in an emulated WAN: its router cuts, its launcher kills, stops
 // and starts the processes of a site. docs/lab.md says where this differs from the simulator.
 // For the router; times since the first packet between sites.
-inline std::vector<lab::Change> cuts_of(const Job& job) {
-  using What = lab::Change::What;
-  std::vector<lab::Change> changes;
+inline std::vector<sim::Change> cuts_of(const Job& job) {
+  using What = sim::Change::What;
+  std::vector<sim::Change> changes;
   const SiteIndex index(job.sites);
   for (const FaultTable& fault : job.faults) {
     if (fault.kind != "cut") continue;

@@ -19,11 +19,11 @@ Job job_with(const std::string& faults) {
       faults);
 }
 
-std::vector<std::string> texts(const std::vector<lab::Change>& changes) {
+std::vector<std::string> texts(const std::vector<sim::Change>& changes) {
   std::vector<std::string> all;
-  for (const lab::Change& one : changes)
+  for (const sim::Change& one : changes)
     all.push_back(fmt::format("{} {} {}-{}", seconds(one.at),
-                              one.what == lab::Change::What::cut ? "cut" : "healed", one.from,
+                              one.what == sim::Change::What::cut ? "cut" : "healed", one.from,
                               one.to));
   return all;
 }

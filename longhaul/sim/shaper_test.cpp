@@ -1,4 +1,4 @@
-#include "longhaul/lab/shaper.h"
+#include "longhaul/sim/shaper.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,13 +10,13 @@
 #include "longhaul/flow/testing/draw.h"
 #include "longhaul/sim/testing/networks.h"
 
-namespace longhaul::lab {
+namespace longhaul::sim {
 namespace {
 
 using namespace std::chrono_literals;
-using What = Change::What;
+using Changed = Change::What;
 using Of = flow::Traced::What;
-using Kind = flow::Trace::Kind;
+using TraceKind = flow::Trace::Kind;
 
 flow::Wan equal(std::size_t sites, flow::Rate rate, double delay_s) {
   flow::Wan wan;
@@ -28,7 +28,7 @@ flow::Wan equal(std::size_t sites, flow::Rate rate, double delay_s) {
 
 struct Given {
   Time at;
-  Packet packet;
+  IpPacket packet;
 };
 
 // Offers the packets at their times (in order) and gathers all verdicts.
@@ -170,12 +170,12 @@ TEST(Shaper, L4_OrderIsKept) {
   flow::Wan wan = equal(2, {}, 0.020);
   wan.usual.jitter_s = 0.005;
   Shaper shaper(wan, 3);
-  shaper.change({.what = What::delay, .from = 0, .to = 1, .value = 0.050}, 0s);
+  shaper.change({.what = Changed::delay, .from = 0, .to = 1, .value = 0.050}, 0s);
   auto given = burst(0, 1, 500, 1000, 0s, 100us);
   std::vector<PacketOutcome> seen;
   for (const Given& one : given) {
     // A route that becomes shorter at once: what is on the long one is not overtaken.
-    if (one.at == 20ms) shaper.change({.what = What::delay, .to = 1, .value = 0.005}, one.at);
+    if (one.at == 20ms) shaper.change({.what = Changed::delay, .to = 1, .value = 0.005}, one.at);
     while (const auto outcome = shaper.advance(one.at)) seen.push_back(*outcome);
     ASSERT_FALSE(shaper.offer(one.packet, one.at));
   }
@@ -272,16 +272,16 @@ TEST(Shaper, L9_FollowsATrace) {
   wan.sites[0].up = 1e5;
   wan.shared.push_back({"backbone", 1e9, {{0, 1}}});
   Shaper shaper(wan, 1,
-                {{.at = 5ms, .what = What::up, .from = 0, .rate = 2e5},
-                 {.at = 100ms, .what = What::up, .from = 0, .rate = {}},
-                 {.at = 100ms, .what = What::down, .to = 1, .rate = 1e5},
-                 {.at = 200ms, .what = What::down, .to = 1, .rate = {}},
-                 {.at = 200ms, .what = What::pair, .from = 0, .to = 1, .rate = 5e4},
-                 {.at = 200ms, .what = What::delay, .from = 0, .to = 1, .value = 0.030},
-                 {.at = 300ms, .what = What::cut, .from = 0, .to = 1},
-                 {.at = 400ms, .what = What::healed, .from = 0, .to = 1},
-                 {.at = 400ms, .what = What::shared, .from = 0, .rate = 1e5},
-                 {.at = 500ms, .what = What::loss, .from = 0, .to = 1, .value = 1}});
+                {{.at = 5ms, .what = Changed::up, .from = 0, .rate = 2e5},
+                 {.at = 100ms, .what = Changed::up, .from = 0, .rate = {}},
+                 {.at = 100ms, .what = Changed::down, .to = 1, .rate = 1e5},
+                 {.at = 200ms, .what = Changed::down, .to = 1, .rate = {}},
+                 {.at = 200ms, .what = Changed::pair, .from = 0, .to = 1, .rate = 5e4},
+                 {.at = 200ms, .what = Changed::delay, .from = 0, .to = 1, .value = 0.030},
+                 {.at = 300ms, .what = Changed::cut, .from = 0, .to = 1},
+                 {.at = 400ms, .what = Changed::healed, .from = 0, .to = 1},
+                 {.at = 400ms, .what = Changed::shared, .from = 0, .rate = 1e5},
+                 {.at = 500ms, .what = Changed::loss, .from = 0, .to = 1, .value = 1}});
   std::vector<Given> given;
   for (const Time at : {0ms, 100ms, 200ms, 300ms, 400ms, 500ms})
     given.push_back({at, {0, 1, 1000}});
@@ -372,9 +372,14 @@ flow::Wan two_sites(Of what, const flow::Trace& trace) {
 
 const std::vector<flow::Trace> kRates = {
     {.at = {0, 0.3, 0.5}, .values = {2e5, 9e5, 0}, .repeat_s = 0.7},
-    {.kind = Kind::redraw, .low = 1e5, .high = 1e6, .every_s = 0.1},
-    {.kind = Kind::markov, .low = 1e5, .high = 1e6, .low_s = 0.05, .high_s = 0.1},
-    {.kind = Kind::day, .low = 1e5, .high = 1e6, .every_s = 0.05, .period_s = 2, .peak_s = 0.3}};
+    {.kind = TraceKind::redraw, .low = 1e5, .high = 1e6, .every_s = 0.1},
+    {.kind = TraceKind::markov, .low = 1e5, .high = 1e6, .low_s = 0.05, .high_s = 0.1},
+    {.kind = TraceKind::day,
+     .low = 1e5,
+     .high = 1e6,
+     .every_s = 0.05,
+     .period_s = 2,
+     .peak_s = 0.3}};
 
 // When each of many packets is there that one site sends as fast as it can.
 std::vector<Time> shaped(const flow::Wan& wan, std::uint64_t seed) {
@@ -429,15 +434,15 @@ TEST(Traces, L10_RatesAreThoseOfTheSimulator) {
         const auto here = shaped(wan, seed), there = simulated(wan, seed);
         for (std::size_t i = 0; i < here.size(); ++i) {
           // An outage lets Shaper::kStalledRate through; a change takes effect within 1 ns there.
-          const double within = trace.kind == Kind::steps ? 1e-4 : 5e-6;
+          const double within = trace.kind == TraceKind::steps ? 1e-4 : 5e-6;
           ASSERT_NEAR(seconds(here[i]), seconds(there[i]), within) << "packet " << i;
         }
       }
 }
 
 TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
-  const flow::Wan wan =
-      two_sites(Of::delay, {.kind = Kind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
+  const flow::Wan wan = two_sites(
+      Of::delay, {.kind = TraceKind::redraw, .low = 0.005, .high = 0.05, .every_s = 0.13});
   Shaper shaper(wan, 3);
   sim::FairNetwork net(simulator(wan, 3));
   std::vector<Time> here, there;
@@ -462,7 +467,7 @@ TEST(Traces, L10_DelaysAreThoseOfTheSimulator) {
 }
 
 TEST(Traces, L10_LossIsTheShareThatTheTraceSays) {
-  const flow::Trace trace{.kind = Kind::redraw, .low = 0, .high = 0.9, .every_s = 1};
+  const flow::Trace trace{.kind = TraceKind::redraw, .low = 0, .high = 0.9, .every_s = 1};
   Shaper shaper(two_sites(Of::loss, trace), 3);
   flow::TraceSegment stretch = flow::first_segment(trace, 3, 1);
   for (int second = 0; second < 8; ++second) {
@@ -495,4 +500,4 @@ TEST(Traces, WindowsLimitAPairWhoseRateChanges) {
 }
 
 }  // namespace
-}  // namespace longhaul::lab
+}  // namespace longhaul::sim

@@ -18,7 +18,7 @@
 #include "longhaul/core/types.h"
 #include "longhaul/flow/wan.h"
 
-namespace longhaul::lab {
+namespace longhaul::sim {
 
 inline constexpr unsigned kClasses = 9;  // of service; 8 goes first
 
@@ -142,4 +142,4 @@ class LinkQueue {
   double fraction_ = 0;  // of a nanosecond: ends_ is too early by this
 };
 
-}  // namespace longhaul::lab
+}  // namespace longhaul::sim

@@ -9,7 +9,7 @@
 #include "longhaul/base/rng.h"
 #include "longhaul/core/types.h"
 
-namespace longhaul::lab {
+namespace longhaul::sim {
 
 class DelayJitter {
  public:
@@ -40,4 +40,4 @@ class DelayJitter {
   std::int64_t spacing_;  // ns between knots
 };
 
-}  // namespace longhaul::lab
+}  // namespace longhaul::sim

@@ -1,10 +1,10 @@
-#include "longhaul/lab/delay_jitter.h"
+#include "longhaul/sim/delay_jitter.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace longhaul::lab {
+namespace longhaul::sim {
 namespace {
 
 using namespace std::chrono_literals;
@@ -45,4 +45,4 @@ TEST(DelayJitter, EqualSeedsDriftAlikeAndOthersDoNot) {
 }
 
 }  // namespace
-}  // namespace longhaul::lab
+}  // namespace longhaul::sim

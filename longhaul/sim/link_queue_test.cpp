@@ -1,4 +1,4 @@
-#include "longhaul/lab/link_queue.h"
+#include "longhaul/sim/link_queue.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "longhaul/flow/testing/draw.h"
 
-namespace longhaul::lab {
+namespace longhaul::sim {
 namespace {
 
 constexpr std::uint64_t kRoomy = 1u << 30;
@@ -134,4 +134,4 @@ TEST(LinkQueue, ClassesGoByTheirMarks) {
 }
 
 }  // namespace
-}  // namespace longhaul::lab
+}  // namespace longhaul::sim

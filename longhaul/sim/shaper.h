@@ -30,13 +30,13 @@
 #include "longhaul/base/rng.h"
 #include "longhaul/flow/loss.h"
 #include "longhaul/flow/trace_cursor.h"
-#include "longhaul/lab/delay_jitter.h"
-#include "longhaul/lab/link_queue.h"
+#include "longhaul/sim/delay_jitter.h"
 #include "longhaul/sim/event_queue.h"
+#include "longhaul/sim/link_queue.h"
 
-namespace longhaul::lab {
+namespace longhaul::sim {
 
-struct Packet {
+struct IpPacket {
   std::uint32_t from = 0, to = 0;  // sites
   std::uint32_t bytes = 0;         // with its IP header
   unsigned service_class = 0;      // see LinkQueue
@@ -54,7 +54,7 @@ enum class PacketFate : std::uint8_t {
 struct PacketOutcome {
   PacketFate fate{};
   Time at{0};
-  Packet packet;
+  IpPacket packet;
 };
 
 // A change of the network while it runs.
@@ -116,7 +116,7 @@ class Shaper {
 
   // Accepts a packet at `now`, after advance(now) has returned nothing; an outcome if it is dropped
   // at once. CHECKs that the two sites differ.
-  std::optional<PacketOutcome> offer(const Packet& packet, Time now) {
+  std::optional<PacketOutcome> offer(const IpPacket& packet, Time now) {
     std::uint32_t slot = std::uint32_t(flights_.size());
     if (free_.empty()) {
       flights_.emplace_back();
@@ -222,7 +222,7 @@ class Shaper {
     Time last_arrival{0};
   };
   struct Transit {
-    Packet packet;
+    IpPacket packet;
     std::uint32_t stage = 0;  // links passed
     bool delayed = false;
   };
@@ -313,7 +313,7 @@ class Shaper {
   }
 
   bool queue(std::uint32_t link, std::uint32_t slot, const PairPath& path, Time now) {
-    const Packet& packet = flights_[slot].packet;
+    const IpPacket& packet = flights_[slot].packet;
     LinkQueue& link_queue = links_[link].link_queue;
     const std::uint64_t limit = queue_limit(link_queue.rate(), path);
     if (!link_queue.push(packet.service_class, flow_of(packet), {slot, packet.bytes}, limit))
@@ -340,7 +340,7 @@ class Shaper {
                     std::uint64_t(kQueueRoundTrips * bytes_per_second * path.round_trip));
   }
 
-  std::uint64_t flow_of(const Packet& p) const {
+  std::uint64_t flow_of(const IpPacket& p) const {
     if (wan_.queue == flow::Wan::Queue::drop_tail) return 0;
     return std::uint64_t{p.from} << 32 | std::uint64_t{p.answer} << 31 | p.to;
   }
@@ -357,4 +357,4 @@ class Shaper {
   sim::EventQueue<Event> events_;
 };
 
-}  // namespace longhaul::lab
+}  // namespace longhaul::sim
