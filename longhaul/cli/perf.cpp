@@ -144,6 +144,7 @@ Result<int> one_site(const PerfArgs& args, const run::Job& job) {
 Result<int> perf(PerfArgs args) {
   args.task.broadcast = args.op == "broadcast";
   LH_LET(job, load(args));
+  if (args.task.broadcast) job.net.pacing = "off";  // the plan is that of a mean
   warn_if_insecure(args.security.insecure);
   if (args.lab || args.local) return launched(args, job);
   if (!args.site.empty()) return one_site(args, job);

@@ -73,6 +73,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool ended() const { return ended_; }
   const Stream& stream() const { return *stream_; }
   void set_dscp(unsigned dscp) { stream_->set_dscp(dscp); }
+  void set_pacing(double most) { stream_->set_pacing(most); }
 
  private:
   Connection(std::unique_ptr<Stream> stream, Owner& owner, FrameLimits limits)

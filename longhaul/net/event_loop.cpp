@@ -469,6 +469,7 @@ void EventLoop::follow(Rank, const View& before, const View& now) {
       fmt::format("the run goes on with {} of {} nodes", now.live.size(), place_.size());
   for (const Rank rank : before.live) {
     if (now.has(rank)) continue;
+    peers_.end_pacing();
     const std::string& trouble = troubles_[rank];
     on_note(fmt::format("{} is declared lost{}{}; {}", name(rank), trouble.empty() ? "" : ": ",
                         trouble, goes_on));

@@ -100,6 +100,11 @@ class Link final : public Connection::Owner {
   void set_dscp(std::uint32_t stream, unsigned dscp) {
     if (const auto& connection = streams_[stream].connection) connection->set_dscp(dscp);
   }
+  // The most that each bulk stream sends, in bytes per second, of those that are connected.
+  void set_pacing(double most) {
+    for (std::size_t i = 0; i + 1 < streams_.size(); ++i)
+      if (const auto& connection = streams_[i].connection) connection->set_pacing(most);
+  }
   // False: this node must take the peer's checkpoint first; the peer may dial again soon.
   bool can_attach(const Hello& hello) {
     const std::uint64_t taken = hello.checkpointed.taken;

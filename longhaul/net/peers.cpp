@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <limits>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -85,12 +86,20 @@ void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t str
   relay_turn_.erase({peer, stream});
   if (config_.dscp && stream + 1 == links_.at(peer)->streams())
     links_.at(peer)->set_dscp(stream, kControlDscp);
+  if (const auto paced = config_.pacing.find(peer); paced != config_.pacing.end())
+    links_.at(peer)->set_pacing(paced->second);
   if (meeting_.is_stranger(peer) && links_.at(peer)->connected()) events_.on_rejoin_request(peer);
   handshakes_.erase(handshake.shared_from_this());
   called_from_[peer] = host_of(links_.at(peer)->peer_address());
   meet_by_datagrams(peer, stream);
   // Membership must know that the peer is back before it hears what the peer wrote meanwhile.
   if (open_ && !shutting_down_) watch(peer, *links_.at(peer));
+}
+
+// The plan is another then.
+void Peers::end_pacing() {
+  for (const auto& [peer, most] : std::exchange(config_.pacing, {}))
+    links_.at(peer)->set_pacing(std::numeric_limits<double>::infinity());
 }
 
 // --- datagrams ----------------------------------------------------------------------------------

@@ -54,8 +54,10 @@ struct PeersConfig {
       {};                     // of the run: nobody waits for them, and they are lost from its start
   std::uint32_t streams = 1;  // parallel connections to each peer, for bulk
   std::string congestion = {};  // control of all connections; "": the system's
-  bool dscp = false;            // the stream for control is marked, see kControlDscp
-  bool datagrams = false;       // best-effort messages go by UDP where that passes
+  // Most payload bytes per second of bulk, by peer, until a member is lost; others: unlimited.
+  std::map<Rank, double> pacing = {};
+  bool dscp = false;       // the stream for control is marked, see kControlDscp
+  bool datagrams = false;  // best-effort messages go by UDP where that passes
   // Proves this site to its peers, and encrypts; null: everything goes in plain text.
   std::shared_ptr<secure::Credentials> credentials = {};
   Time connect_timeout =
@@ -138,6 +140,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void state(Archive&, std::uint32_t members);
   // The job continues without that peer.
   void drop(Rank);
+  void end_pacing();
   // The members have admitted a new incarnation of the peer.
   void admit(Rank);
   void send(const Send& send) {

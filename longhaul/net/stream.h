@@ -41,6 +41,8 @@ class Stream {
   // kernel does not offer it.
   virtual Status set_congestion(const std::string&) { return Ok{}; }
   virtual void set_dscp(unsigned /*dscp*/) {}
+  // The most that it sends, in bytes per second; infinite: nothing limits it.
+  virtual void set_pacing(double /*bytes_per_second*/) {}
   virtual int descriptor() const { return -1; }  // of the kernel's socket; -1: there is none
   // "10.0.0.7:7000", for messages to the user.
   virtual std::string peer() const = 0;

@@ -9,6 +9,7 @@
 #include <asio.hpp>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -256,6 +257,10 @@ class TcpStream final : public Stream {
     const int handle = socket_->socket.native_handle();
     if (v6) setsockopt(handle, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof value);
     setsockopt(handle, IPPROTO_IP, IP_TOS, &value, sizeof value);
+  }
+  void set_pacing(double most) override {
+    const std::uint64_t rate = std::isfinite(most) ? std::uint64_t(most) : ~std::uint64_t{0};
+    setsockopt(socket_->socket.native_handle(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
   }
   int descriptor() const override { return socket_->socket.native_handle(); }
   std::string peer() const override { return socket_->peer; }

@@ -234,6 +234,7 @@ class TlsStream final : public Stream {
     return state_->below->set_congestion(name);
   }
   void set_dscp(unsigned dscp) override { state_->below->set_dscp(dscp); }
+  void set_pacing(double most) override { state_->below->set_pacing(most); }
   int descriptor() const override { return state_->below->descriptor(); }
   std::string peer() const override { return state_->below->peer(); }
   const secure::Session* security() const override { return state_->session.get(); }

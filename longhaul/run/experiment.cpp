@@ -230,7 +230,9 @@ class Session {
     else if (!folder_)
       log_.note("no checkpoint, as SIGUSR1 asks: this run has no folder");
     else if (!simulation_.can_be_saved())
-      log_.note("no checkpoint, as SIGUSR1 asks: a run with [[fault]] restart_s has none");
+      log_.note(
+          "no checkpoint, as SIGUSR1 asks: one with [[fault]] restart_s or [wan] model = "
+          "\"packet\" has none");
   }
 
   Status write_checkpoint() {

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "longhaul/run/job/site_index.h"
+#include "longhaul/run/pacing.h"
 #include "longhaul/sim/fair_network.h"
+#include "longhaul/sim/packet_network.h"
 
 namespace longhaul::run {
 namespace {
@@ -41,6 +43,24 @@ sim::FairConfig fair_config(const Job& job, const Members& members) {
   return config;
 }
 
+Result<std::unique_ptr<sim::Network>> packet_network(const Job& job, const Members& members) {
+  constexpr std::size_t kMost = 32;
+  const auto refused = [&](std::string_view key, std::string_view expected) {
+    return invalid(
+        fmt::format("{}: {}: expected {} with [wan] model = \"packet\"", job.file, key, expected));
+  };
+  if (members.size() > kMost)
+    return refused("[[site]]", fmt::format("{} nodes at most, found {}", kMost, members.size()));
+  if (job.wan.tcp != "bbr") return refused("[wan] tcp", "\"bbr\"");
+  if (job.transfer.entry->name != "reliable") return refused("[transfer] kind", "\"reliable\"");
+  if (job.network.streams > 1) return refused("[net] streams", "1");
+  sim::PacketConfig config{
+      .wan = job.network, .site_of = {}, .seed = job.job.seed, .pacing = planned_pacing(job)};
+  const SiteIndex sites(job.sites);
+  for (const Member& member : members) config.site_of.push_back(sites.at(member.site));
+  return std::unique_ptr<sim::Network>(std::make_unique<sim::PacketNetwork>(std::move(config)));
+}
+
 using Speed = sim::JitteredSteps::Speed;
 
 Time from_ms(double ms) { return Time{std::int64_t(std::llround(ms * 1e6))}; }
@@ -73,6 +93,7 @@ Result<std::unique_ptr<sim::Network>> make_network(const Job& job, const Members
         std::make_unique<sim::FairNetwork>(fair_config(job, members)));
   if (entry_with(*job.sync.entry, job.sync.settings).traits.network_multicast)
     return invalid(job.file + ": [wan] model: expected \"fair\" with [sync] multicast = \"l3\"");
+  if (job.wan.model == "packet") return packet_network(job, members);
   LH_LET(config, fifo_config(job, members));
   return std::unique_ptr<sim::Network>(std::make_unique<sim::FifoNetwork>(std::move(config)));
 }

@@ -83,7 +83,7 @@ Status check_broadcast(const Job& job, const PerfTask& task) {
 std::optional<flow::Bound> bound_of(const Job& job, const PerfTask& task, PerfPlace place) {
   if (place == PerfPlace::local || job.network.sites.size() > kMaxSitesForBound)
     return std::nullopt;
-  const bool payload = place == PerfPlace::simulator && job.wan.model != "fair";
+  const bool payload = place == PerfPlace::simulator && job.wan.model == "fifo";
   flow::Task of;
   of.bytes = task.mbytes * 1e6 * (payload ? 1 : flow::kIpPerByte);
   if (task.broadcast) {

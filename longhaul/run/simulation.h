@@ -23,7 +23,7 @@ class Simulation {
   // As World::step(), and starts lost nodes again when their [[fault]] restart_s says so.
   Result<bool> step();
   // A world whose nodes begin anew cannot be saved.
-  bool can_be_saved() const { return !restarts_nodes_; }
+  bool can_be_saved() const { return !restarts_nodes_ && job_->wan.model != "packet"; }
   const ActivityLog& activity() const { return *activity_; }
   const Workload& workload() const { return workload_; }
   const Members& members() const { return *members_; }

@@ -8,6 +8,7 @@
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/site_index.h"
 #include "longhaul/run/nodes.h"
+#include "longhaul/run/pacing.h"
 #include "longhaul/sync/server/setup.h"
 
 namespace longhaul::run {
@@ -104,6 +105,8 @@ net::PeersConfig peers_config(const Job& job, Rank self, NodeSockets sockets, st
     config.job_keys.push_back({std::move(name), std::move(value)});
   config.streams = job.net.streams;
   if (job.net.congestion != "system") config.congestion = job.net.congestion;
+  for (const auto& [way, most] : planned_pacing(job))
+    if (way.first == self) config.pacing[way.second] = most;
   config.dscp = job.net.dscp;
   config.datagrams = job.net.datagrams;
   config.connect_timeout = from_seconds(job.net.meet_s);

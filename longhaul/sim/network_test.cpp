@@ -7,6 +7,7 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/sim/packet_network.h"
 #include "longhaul/sim/testing/networks.h"
 
 // What holds for every model of links.
@@ -25,8 +26,10 @@ template <class Net>
 auto config_of(const FifoConfig& config) {
   if constexpr (std::is_same_v<Net, FifoNetwork>) {
     return config;
-  } else {
+  } else if constexpr (std::is_same_v<Net, FairNetwork>) {
     return testing::shared(config);
+  } else {
+    return PacketConfig{.wan = testing::shared(config).wan, .site_of = config.site_of};
   }
 }
 
@@ -34,6 +37,12 @@ template <class Net>
 class AnyNetwork : public ::testing::Test {};
 using Networks = ::testing::Types<FifoNetwork, FairNetwork>;
 TYPED_TEST_SUITE(AnyNetwork, Networks);
+
+// What holds for models of packets, too.
+template <class Net>
+class AnyOrder : public ::testing::Test {};
+using AllNetworks = ::testing::Types<FifoNetwork, FairNetwork, PacketNetwork>;
+TYPED_TEST_SUITE(AnyOrder, AllNetworks);
 
 TYPED_TEST(AnyNetwork, AMessageTakesItsBytesOverTheSlowestStageAndTheDelay) {
   const auto time = [](Rate up, Rate pair, Rate down) {
@@ -136,7 +145,7 @@ void run_random_traffic(std::uint64_t seed) {
   EXPECT_FALSE(net.has_bulk());
 }
 
-TYPED_TEST(AnyNetwork, OrderHoldsOnEveryWayThroughCutsAndHeals) {
+TYPED_TEST(AnyOrder, HoldsOnEveryWayThroughCutsAndHeals) {
   for (std::uint64_t seed = 0; seed < longhaul::testing::cases(200); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     run_random_traffic<TypeParam>(seed);

@@ -89,7 +89,7 @@ Status check_links(const Document& doc, const Job& job, const SiteIndex& sites) 
 
 // What this version does not do is refused, never ignored.
 Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
-  if (job.wan.model == "fair") return check_fair(doc, job, sites);
+  if (job.wan.model != "fifo") return check_fair(doc, job, sites);
   const WanTable usual;
   const auto useless = [](const Settings& table, const char* key) -> Status {
     const Setting* entry = table.find(key);

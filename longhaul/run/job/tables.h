@@ -66,9 +66,10 @@ struct WanTable : WanSource {
   static void fields(auto& self, auto&& visit) {
     WanSource::fields(self, visit);
     LONGHAUL_KEY(model,
-                 "of the simulator's links: each serves what comes first, or connections share it "
-                 "as TCP's do (loss, jitter, slow start, traces, headers)",
-                 .choices = {"fifo", "fair"});
+                 "of the simulator's links: each serves what comes first; connections share it as "
+                 "TCP's do (loss, jitter, slow start, traces, headers); or every packet of every "
+                 "connection passes its queues, for exchanges of seconds",
+                 .choices = {"fifo", "fair", "packet"});
     LONGHAUL_KEY(rate_scale, "multiplies every rate of pairs and connections, not those of sites",
                  .max = 1e6, .positive = true);
     LONGHAUL_KEY(mbps, "rate of every ordered pair of sites (absent: unlimited)", .max = kMaxRate,
@@ -465,6 +466,7 @@ struct CostTable {
 struct NetTable {  // sockets only
   std::uint32_t streams = 1;
   std::string congestion = "bbr";
+  std::string pacing = "plan";
   bool dscp = true;
   bool datagrams = true;
   double meet_s = 60;
@@ -481,6 +483,10 @@ struct NetTable {  // sockets only
     LONGHAUL_KEY(congestion,
                  "congestion control of TCP between machines, where the kernel offers it",
                  .choices = {"bbr", "cubic", "system"}, .local = true);
+    LONGHAUL_KEY(pacing,
+                 "where [wan] queue = \"drop_tail\": bulk goes to each peer at the rate that the "
+                 "overlay's plan gives this pair by the rates of [wan] and [[site]], no faster",
+                 .choices = {"plan", "off"}, .local = true);
     LONGHAUL_KEY(dscp, "marks the packets of control messages as class selector 5, to go first",
                  .local = true);
     LONGHAUL_KEY(datagrams,

@@ -1,0 +1,102 @@
+#pragma once
+// A Network packet by packet: between two nodes stand two TCP connections, as over sockets, one for
+// control messages and one for all else, each with data and acknowledgements both ways
+// (tcp_endpoint.h). Their packets pass the Shaper, the link model of the emulated WAN, where queues
+// fill, drop, and make acknowledgements wait. So this predicts what the fair model simplifies: how
+// connections share a plain queue, what their start drops, when they rest.
+//
+// It costs a few events for each packet: exchanges of seconds, up to 32 nodes. What nodes of one
+// site say to each other goes by a FifoNetwork.
+//
+// - A message has departed when its last byte was sent for the first time, and is delivered when
+// all
+//   bytes before its end have arrived.
+// - A connection is open from the beginning and has measured its round trip. In a pause a ping
+//   measures it each second, as the transport's do.
+// - Messages that may be lost (Service::Delivery::best_effort) are refused before
+// (run/network.cpp),
+//   and so is saving: there are no checkpoints of packets.
+#include <deque>
+#include <memory>
+
+#include "longhaul/sim/fifo_network.h"
+#include "longhaul/sim/shaper.h"
+#include "longhaul/sim/tcp_endpoint.h"
+#include "longhaul/sim/wake_up_queue.h"
+
+namespace longhaul::sim {
+
+struct PacketConfig {
+  flow::Wan wan;
+  std::vector<std::uint32_t> site_of;  // by rank
+  std::uint64_t seed = 1;
+  // Most payload bytes per second of bulk, by (from, to), until a node or a way is lost.
+  std::map<std::pair<Rank, Rank>, double> pacing = {};
+};
+
+class PacketNetwork final : public Network {
+ public:
+  explicit PacketNetwork(PacketConfig config);
+
+  void submit(Packet, Time now) override;
+  std::optional<Time> next_event() const override;
+  std::optional<NetworkEvent> advance() override;
+  void cut(Rank from, Rank to, Time now) override;
+  void heal(Rank from, Rank to, Time now) override;
+  void crash(Rank, Time now) override;
+  void revive(Rank) override;
+  bool has_bulk() const override { return in_flight_.has_bulk() || lan_.has_bulk(); }
+  void state(Archive&) override;
+
+  struct Figures {
+    std::uint64_t packets = 0, dropped = 0, lost = 0, retransmitted = 0;
+  };
+  Figures figures() const;
+
+ private:
+  struct Nothing {  // is kept beside a message
+    void state(auto&) {}
+  };
+  struct Awaited {
+    PacketId message;
+    std::uint64_t end = 0;  // of its bytes in the stream
+  };
+  struct End {
+    Rank at = 0, peer = 0;
+    bool control = false;
+    std::uint32_t other = 0;  // the connection's other end
+    TcpEndpoint tcp;
+    std::uint32_t opened = 0;                           // times; what was sent before is lost
+    std::deque<Awaited> departing = {}, arriving = {};  // of what this end sends
+  };
+  struct UnderWay {
+    TcpSegment segment;
+    std::uint32_t to = 0;  // end
+    std::uint32_t opened = 0;
+  };
+
+  std::uint32_t end(Rank at, Rank peer, bool control, Time now);
+  TcpEndpoint tcp(Rank at, Rank peer, bool control, Time now) const;
+  void begin_sending(std::uint32_t slot, Time now);
+  void write(End&, std::uint32_t slot, Time now);
+  void pump(std::uint32_t end, Time now);
+  void settle(const PacketOutcome&);
+  void open_anew(std::uint32_t end, Time now);
+  double rtt_s(Rank at, Rank peer) const;
+  void end_pacing();
+
+  PacketConfig config_;
+  Shaper shaper_;
+  FifoNetwork lan_;
+  std::vector<End> ends_;
+  std::map<std::tuple<Rank, Rank, bool>, std::uint32_t> index_;  // (at, peer, control)
+  WakeUpQueue wake_ups_;
+  std::vector<UnderWay> under_way_;  // by tag
+  std::vector<std::uint64_t> free_;  // tags
+  PacketsInFlight<Nothing> in_flight_;
+  std::deque<NetworkEvent> ready_;
+  Time now_{0};
+  Figures figures_;
+};
+
+}  // namespace longhaul::sim

@@ -1,0 +1,125 @@
+#pragma once
+// One end of a TCP connection, packet by packet: what it sends, what it acknowledges, what it takes
+// for lost, as Linux does by default (selective acknowledgements, RFC 2018; loss by time, RFC 8985;
+// acknowledgement of every second packet, RFC 5681; paced by bbr, flow/bbr.h). It carries counts of
+// bytes, not the bytes.
+//
+// A machine without clock: the owner (PacketNetwork) passes times, carries the packets, and calls
+// send() whenever something happened and at wake_up(). Both ends are open from the start.
+#include <array>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "longhaul/core/types.h"
+#include "longhaul/flow/bbr.h"
+#include "longhaul/flow/tcp.h"
+
+namespace longhaul::sim {
+
+struct ByteRange {
+  std::uint64_t begin = 0, end = 0;
+};
+
+// What travels. Without data it is a bare acknowledgement.
+struct TcpSegment {
+  std::uint64_t begin = 0;
+  std::uint32_t length = 0;
+  std::uint64_t acknowledged = 0;     // all before it has come
+  std::array<ByteRange, 3> beyond{};  // what has come behind a hole, the latest first
+  std::uint32_t ranges = 0;
+
+  // Of the IP packet.
+  std::uint32_t ip_bytes() const {
+    const std::uint32_t options = ranges > 0 ? 4 + 8 * ranges : 0;
+    return length + flow::kTcpHeaders + options;
+  }
+};
+
+class TcpEndpoint {
+ public:
+  static constexpr std::uint32_t kMost = flow::kMtu - flow::kTcpHeaders;  // bytes of a segment
+
+  TcpEndpoint(double rtt_s, Random random, Time now);
+
+  void write(std::uint64_t bytes, Time now);
+  std::uint64_t written() const { return written_; }
+  std::uint64_t sent() const { return next_; }                    // for the first time
+  std::uint64_t received() const { return received_; }            // in order
+  std::uint64_t retransmitted() const { return retransmitted_; }  // packets
+  const flow::Bbr& control() const { return control_; }
+  void limit_pacing(double bytes_per_second) { control_.limit_pacing(bytes_per_second / kMost); }
+
+  void receive(const TcpSegment&, Time now);
+  // Sends what may go now.
+  void send(Time now, const std::function<void(const TcpSegment&)>& emit);
+  // When to call send() if nothing comes before; Time::max(): never.
+  Time wake_up() const;
+
+ private:
+  struct Sent {  // a packet of ours, not yet acknowledged in order
+    std::uint64_t begin = 0;
+    std::uint32_t length = 0;
+    enum class State : std::uint8_t { in_flight, arrived, lost } state{};
+    bool again = false, app_limited = false;
+    Time at{0}, first_at{0}, delivered_at{0};
+    std::uint64_t delivered = 0, in_flight = 0;
+    std::uint64_t end() const { return begin + length; }
+  };
+  struct Acked {  // by one segment
+    std::uint32_t packets = 0;
+    const Sent* newest = nullptr;  // of those sent last, as it was
+    Sent newest_copy;
+    std::optional<Time> newest_once;  // when the newest that was sent once was sent
+    bool in_order = false;
+  };
+
+  void on_data(const TcpSegment&, Time now);
+  void on_acknowledgement(const TcpSegment&, Time now);
+  void note(Sent&, Acked&);
+  std::uint32_t find_lost(Time now);
+  void lose(Sent&);
+  void begin_recovery();
+  void set_timer(Time now);
+  void on_timer(Time now);
+  std::uint32_t unsent() const;  // bytes of the next new segment
+  Sent* next_lost();
+  void transmit(Sent&, Time now);
+  void acknowledge(TcpSegment&);
+  flow::Counts counts() const;
+  Time timeout() const;
+
+  // Sending.
+  flow::Bbr control_;
+  std::uint64_t written_ = 0, next_ = 0, acknowledged_ = 0;
+  std::deque<Sent> sent_;
+  std::uint64_t in_flight_ = 0, lost_waiting_ = 0, arrived_waiting_ = 0;
+  std::uint64_t delivered_ = 0, lost_ = 0, retransmitted_ = 0;
+  std::uint64_t app_limited_until_ = 0;  // delivered
+  Time delivered_at_{0}, first_sent_at_{0};
+  Time newest_at_{-1};  // when the newest packet that has arrived was sent
+  std::uint64_t newest_end_ = 0;
+  bool recovering_ = false;
+  std::uint64_t recovery_end_ = 0;
+  Time next_send_{0};
+  double srtt_s_, variance_s_, least_rtt_s_, base_rtt_s_;
+  Time timer_{Time::max()}, loss_timer_{Time::max()};
+  std::uint32_t backoff_ = 0;
+  bool probed_ = false;
+  bool retries_tail_ = false;
+  Time idle_since_{0};
+
+  // Receiving.
+  std::uint64_t received_ = 0;
+  std::map<std::uint64_t, std::uint64_t> beyond_;  // begin -> end
+  std::vector<std::uint64_t> recent_;              // begins, latest first
+  std::uint64_t unanswered_ = 0;                   // bytes
+  bool answer_now_ = false;
+  std::uint32_t quick_ = 16;  // packets that are answered at once, at the start
+  std::uint32_t same_answers_ = 0;
+  Time answer_at_{Time::max()};
+};
+
+}  // namespace longhaul::sim
