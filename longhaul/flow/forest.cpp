@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <tuple>
 
 #include "longhaul/base/check.h"
+#include "longhaul/flow/arborescence.h"
 #include "longhaul/flow/chains.h"
 #include "longhaul/flow/forest_search.h"
+#include "longhaul/flow/link_windows.h"
 #include "longhaul/flow/pair_shares.h"
 #include "longhaul/flow/plan_time.h"
 
@@ -22,6 +26,7 @@ constexpr double kOfFairShare = 1.03;
 constexpr double kShorter[] = {0.8, 0.65, 0.5};
 // Beyond so many sites only one search is affordable, or one with and one without fair shares.
 constexpr std::size_t kMaxShortened = 16, kMaxFitted = 64;
+constexpr double kPartOfPiece = 0.5;  // Trees with less than this of a piece are left out.
 // Of all searches together: about a second on one slow core.
 constexpr double kWork = 1e9;
 
@@ -43,18 +48,42 @@ class Choice {
   }
 
  private:
-  // Plans for a network of these sites, and plans anew with shorter trees. Answers with the first.
+  // Plans for a network of these sites, and plans anew with shorter trees, and with all trees of
+  // these plans together. Answers with the first.
   ForestPlan search(const Wan& wan) {
     const bool shortens = n_ > 2 && n_ <= kMaxShortened;
     SearchLimits limits{.work = shortens ? kWork / 8 : kWork / 2};
     ForestPlan first = search_forest(wan, task_, limits);
     consider(first);
     if (!shortens || first.floor_s <= 0) return first;
+    gather(first.trees);
     for (const double share : kShorter) {
       limits.longest = share * first.latency_s;
-      consider(search_forest(wan, task_, limits));
+      const ForestPlan plan = search_forest(wan, task_, limits);
+      gather(plan.trees);
+      consider(plan);
     }
+    share_anew(Capacities(wan));
     return first;
+  }
+
+  void gather(const std::vector<TwoTrees>& trees) {
+    for (const TwoTrees& one : trees)
+      if (known_.insert({one.root, one.reduce_to, one.spread_from}).second) found_.push_back(one);
+  }
+
+  void share_anew(const Capacities& at) {
+    const PieceTimes times{task_.bytes,
+                           piece_ways(wan_, pair_shares(at, all_pairs()), task_.piece)};
+    ForestPlan plan;
+    plan.trees = soonest_shares(found_, at, times, kPartOfPiece * task_.piece / task_.bytes);
+    if (!plan.trees.empty()) consider(std::move(plan));
+  }
+
+  std::vector<bool> all_pairs() const {
+    std::vector<bool> all(n_ * n_, true);
+    for (std::size_t site = 0; site < n_; ++site) all[site * n_ + site] = false;
+    return all;
   }
 
   void consider(ForestPlan plan) {
@@ -70,9 +99,7 @@ class Choice {
   // first one feeds waits. Absent: connections share no link, or it has too many sites.
   std::optional<Wan> fitted() const {
     if (n_ > kMaxFitted) return std::nullopt;
-    std::vector<bool> all(n_ * n_, true);
-    for (std::size_t site = 0; site < n_; ++site) all[site * n_ + site] = false;
-    const std::vector<double> shares = pair_shares(at_, all);
+    const std::vector<double> shares = pair_shares(at_, all_pairs());
     Wan wan = at_highest(wan_);
     bool shares_links = false;
     for (std::uint32_t from = 0; from < n_; ++from)
@@ -97,7 +124,7 @@ class Choice {
     Chains chains = plan_chains(wan_, at_, task_.piece);
     for (TwoTrees& trees : chains.trees) trees.share = 1.0 / double(n_);
     const PlanTime time = time_of(chains.trees, wan_, at_, task_);
-    if (time.seconds() > longest) return;
+    if (time.busy_s + time.unfair_s() + time.latency_s > longest) return;
     best_.trees = std::move(chains.trees);
     time_ = time;
   }
@@ -106,6 +133,8 @@ class Choice {
   const Capacities at_;
   const std::size_t n_;
   const ForestTask task_;
+  std::set<std::tuple<std::uint32_t, Parents, Parents>> known_;
+  std::vector<TwoTrees> found_;  // by all searches
   ForestPlan best_;
   PlanTime time_;
 };

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+
 #include "longhaul/base/rng.h"
 #include "longhaul/base/testing/effort.h"
+#include "longhaul/flow/bound.h"
 #include "longhaul/flow/capacities.h"
 #include "longhaul/flow/forest_search.h"
 #include "longhaul/flow/plan_time.h"
@@ -224,6 +227,34 @@ TEST(ForestPlan, F29_NoPlanIsTakenThatTakesLongerThanTheFirstFound) {
       return time_of(plan.trees, wan, Capacities(wan), task).seconds();
     };
     EXPECT_LE(time(plan_forest(wan, task)), time(search_forest(wan, task))) << seed;
+  }
+}
+
+// Sites whose pairs alone limit, from 20 to 400 Mbit/s: every link is needed all the time, also a
+// thin one that comes last in all of its trees.
+Wan pairs_alone(std::uint64_t seed) {
+  Random random(seed, {});
+  Wan wan;
+  wan.sites.resize(10);
+  for (std::uint32_t a = 0; a < 10; ++a)
+    for (std::uint32_t b = 0; b < 10; ++b)
+      if (a != b)
+        wan.pairs[{a, b}] = {.rate = bytes_per_second(20 * std::pow(20, random.uniform())),
+                             .delay_s = 0.02 + 0.1 * random.uniform()};
+  return wan;
+}
+
+// The fastest trees of all keep thin links waiting for what comes late to them.
+TEST(ForestPlan, F34_LinksThatBeginLateGetLess) {
+  const ForestTask task{250e6, 160e3};
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    const Wan wan = pairs_alone(seed);
+    const double bound = lower_bound(wan, {Collective::all_reduce, task.bytes}).seconds;
+    const auto seconds = [&](const ForestPlan& plan) {
+      return time_of(plan.trees, wan, Capacities(wan), task).seconds();
+    };
+    EXPECT_GT(seconds(search_forest(wan, task)), 1.05 * bound) << seed;
+    EXPECT_LT(seconds(plan_forest(wan, task)), 1.04 * bound) << seed;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "longhaul/flow/arborescence.h"
+#include "longhaul/flow/link_windows.h"
 #include "longhaul/flow/pair_shares.h"
 #include "longhaul/flow/tree_load.h"
 
@@ -13,6 +14,8 @@ namespace {
 // others are done it gets more. Half of it, and no more than half of the busiest link's time, fits
 // what the simulator says of random networks.
 constexpr double kUnfair = 0.5;
+// Beyond so many the busiest link counts with the longest way: to look at each would take long.
+constexpr std::size_t kMostSites = 16;
 
 double longest_of(const std::vector<double>& lengths) {
   return *std::max_element(lengths.begin(), lengths.end());
@@ -20,8 +23,16 @@ double longest_of(const std::vector<double>& lengths) {
 
 }  // namespace
 
-double PlanTime::seconds() const {
-  return busy_s + kUnfair * std::clamp(fair_s - busy_s, 0.0, busy_s) + latency_s;
+double PlanTime::unfair_s() const { return kUnfair * std::clamp(fair_s - busy_s, 0.0, busy_s); }
+
+std::vector<double> piece_ways(const Wan& wan, const std::vector<double>& rates, double piece) {
+  const auto n = std::uint32_t(wan.sites.size());
+  std::vector<double> way(n * n);
+  for (std::uint32_t from = 0; from < n; ++from)
+    for (std::uint32_t to = 0; to < n; ++to)
+      if (const double rate = rates[from * n + to]; rate > 0)
+        way[from * n + to] = wan.pair(from, to).delay_s + piece / rate;
+  return way;
 }
 
 PlanTime time_of(const std::vector<TwoTrees>& plan, const Wan& wan, const Capacities& at,
@@ -44,17 +55,19 @@ PlanTime time_of(const std::vector<TwoTrees>& plan, const Wan& wan, const Capaci
   PlanTime time;
   time.busy_s = load.fullest() * task.bytes;
   const std::vector<double> shares = pair_shares(at, used);
-  std::vector<double> way(n * n), back(n * n);
+  const std::vector<double> way = piece_ways(wan, shares, task.piece);
+  std::vector<double> back(n * n);
   for (std::uint32_t from = 0; from < n; ++from)
     for (std::uint32_t to = 0; to < n; ++to) {
       const std::size_t pair = from * n + to;
-      if (!used[pair]) continue;
-      time.fair_s = std::max(time.fair_s, sent[pair] * task.bytes / shares[pair]);
-      way[pair] = back[to * n + from] = wan.pair(from, to).delay_s + task.piece / shares[pair];
+      if (used[pair]) time.fair_s = std::max(time.fair_s, sent[pair] * task.bytes / shares[pair]);
+      back[to * n + from] = way[pair];
     }
   for (const TwoTrees& trees : plan)
     time.latency_s = std::max(time.latency_s, longest_of(path_lengths(trees.reduce_to, back)) +
                                                   longest_of(path_lengths(trees.spread_from, way)));
+  time.through_s =
+      n <= kMostSites ? time_through(plan, at, {task.bytes, way}) : time.busy_s + time.latency_s;
   return time;
 }
 

@@ -13,11 +13,6 @@
 namespace longhaul::overlay {
 namespace {
 
-// Times that a piece takes over a link, by which it lets others pass at the next. Less, and the
-// last means begin too late to be there when links fall idle; more, and the links of deep trees,
-// which are fed by others, idle first.
-constexpr double kLinksBehind = 2;
-
 // The network between these sites alone.
 flow::Wan network_of(const SiteGroups& groups, const flow::Wan* whole) {
   if (whole) return flow::among(*whole, groups.sites);
@@ -128,8 +123,9 @@ SitePlan plan_between(const flow::Wan& between, const Partition& grid, bool circ
          planned.share});
     hops = std::max(hops, hops_of(made.trees.back().tree));
   }
-  const double link = plan.latency_s / hops;
-  if (plan.busy_s > 0) made.lag = std::min(1.0, kLinksBehind * link / plan.busy_s);
+  // At each link a piece lets others pass for as long as one link of the plan's longest way takes.
+  // Longer, and the links of deep trees, which are fed by others, idle first.
+  if (plan.busy_s > 0) made.lag = std::min(1.0, plan.latency_s / hops / plan.busy_s);
   return made;
 }
 

@@ -262,7 +262,10 @@ class TreeAttempt final : public Attempt {
     const auto stride = kMostLinks * std::uint32_t(spec_.grid().pieces());
     for (const Range& range : ranges) {
       const auto piece = std::uint32_t(spec_.grid().find(range).value());
-      const std::uint32_t place_in_line = std::min(hop * tree_set().lag() + piece, stride - 1);
+      // What nobody passes on can wait until all else has gone: then there is something to send
+      // when the last pieces are on their ways.
+      const auto lag = way > 1 ? tree_set().lag() : std::uint32_t(spec_.grid().pieces());
+      const std::uint32_t place_in_line = std::min(hop * lag + piece, stride - 1);
       post(key, to, {range}, weight, place_in_line, stride, context);
     }
   }

@@ -370,6 +370,21 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
   }
 }
 
+// What nobody passes on goes behind all parts and means that somebody does.
+TEST(TreeAttempt, MeansOnTheirLastLinkStandBehindAllElse) {
+  using One = testing::PaperNode<TreeAttempt>;
+  const Places leaves(5, 0);
+  const Forest star{{{0, leaves, leaves}}, {0, 0, 0}, 1};
+  One root(std::make_unique<Table>(FedTreeNode::team(10, star), kValues, 2, star), 1, false, true,
+           true);
+  root.contribute(1);
+  ASSERT_TRUE(root.share(11, 1) && root.share(12, 0) && root.share(13, 0) && root.share(14, 0));
+  ASSERT_TRUE(root.give(11, root.own(11), 2, 1, 1));
+  ASSERT_EQ(root.context.posts.size(), 4u);
+  for (const Outgoing& mean : root.context.posts)
+    EXPECT_EQ(mean.service.order, 12288u + 3 + 2) << "one link crossed, of three pieces";
+}
+
 TEST(TreeAttempt, SaysWhomItWaitsFor) {
   FedTreeNode node(10, true, 7);
   node.contribute(1);
