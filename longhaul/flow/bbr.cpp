@@ -85,6 +85,14 @@ void Bbr::begin(double rtt_s, Nanoseconds now) {
   pacing_ = kHigh * window_ / std::max(rtt_s, 0.001) * kMargin;
 }
 
+void Bbr::renew(double rtt_s, Nanoseconds now) {
+  Bbr fresh(mss_, random_);
+  fresh.window_ = window_;
+  fresh.most_pacing_ = most_pacing_;
+  fresh.begin(rtt_s, now);
+  *this = fresh;
+}
+
 void Bbr::on_ping(double rtt_s, Nanoseconds now) {
   if (rtt_s >= rtt_s_.value_or(rtt_s + 1) && now <= rtt_at_ + kTripFor) return;
   rtt_s_ = rtt_s;

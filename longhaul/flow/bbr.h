@@ -28,6 +28,9 @@ namespace longhaul::flow {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+// So long after it began, a paced connection with nothing under way begins anew (net/tcp.cpp).
+inline constexpr Nanoseconds kRenewAfter = std::chrono::seconds(3);
+
 // What one acknowledgement says. Counts are of packets.
 struct RateSample {
   Nanoseconds now{0};
@@ -59,6 +62,9 @@ class Bbr {
 
   // The connection is open; its first packets took so long, there and back.
   void begin(double rtt_s, Nanoseconds now);
+  // As begin(), with the window that it has.
+  void renew(double rtt_s, Nanoseconds now);
+  bool is_paced() const { return most_pacing_ < kUnlimited; }
   // A small packet by itself was answered in a pause.
   void on_ping(double rtt_s, Nanoseconds now);
   // Returns whether the connection is to count as short of data from here on (it rests).

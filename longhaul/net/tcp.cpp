@@ -4,11 +4,14 @@
 // asio would add beside it are unknown to ThreadSanitizer.
 #define ASIO_DISABLE_FENCED_BLOCK
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <asio.hpp>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -199,6 +202,9 @@ struct Socket : std::enable_shared_from_this<Socket> {
   bool delivering = false;
 };
 
+// So long after a paced connection's bbr began it may begin anew (as flow::kRenewAfter).
+constexpr auto kRenewAfter = std::chrono::seconds(3);
+
 // Small frames must not wait for others (Nagle), and the kernel should hold little that was
 // written but not sent: what it holds cannot be overtaken by a higher class.
 void tune(tcp::socket& socket) {
@@ -224,7 +230,10 @@ class TcpStream final : public Stream {
   void read_some(std::span<std::byte> into, DoneSome done) override {
     socket_->read_some(into, std::move(done));
   }
-  void write(Parts parts, Done done) override { socket_->write_on(parts, std::move(done)); }
+  void write(Parts parts, Done done) override {
+    if (is_paced_) renew();
+    socket_->write_on(parts, std::move(done));
+  }
   void close() override {
     if (!socket_->lingers) socket_->close();
   }
@@ -242,9 +251,10 @@ class TcpStream final : public Stream {
     ErrorCode error;
     const bool loopback = address_of(socket_->socket.remote_endpoint(error)).is_loopback();
     if (error || loopback) return Ok{};
-    const int handle = socket_->socket.native_handle();
-    if (setsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, name.data(), socklen_t(name.size())) == 0)
+    if (control(name)) {
+      congestion_ = name;
       return Ok{};
+    }
     return unavailable(
         fmt::format("this kernel does not offer the congestion control {} ({}); as root: modprobe "
                     "tcp_{}; connections use the system's",
@@ -261,12 +271,35 @@ class TcpStream final : public Stream {
   void set_pacing(double most) override {
     const std::uint64_t rate = std::isfinite(most) ? std::uint64_t(most) : ~std::uint64_t{0};
     setsockopt(socket_->socket.native_handle(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+    is_paced_ = std::isfinite(most) && congestion_ == "bbr";
+    renewed_ = std::chrono::steady_clock::now();
   }
   int descriptor() const override { return socket_->socket.native_handle(); }
   std::string peer() const override { return socket_->peer; }
 
  private:
+  bool control(const std::string& name) {
+    return setsockopt(socket_->socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                      socklen_t(name.size())) == 0;
+  }
+
+  // Every 10 s bbr rests for 200 ms, to see the round trip without a queue. A paced connection has
+  // no queue, and the kernel knows its shortest round trip: where nothing is under way, bbr begins
+  // anew with it, and does not rest in the next 10 s.
+  void renew() {
+    const auto now = std::chrono::steady_clock::now();
+    int waiting = 0;
+    if (now - renewed_ < kRenewAfter ||
+        ioctl(socket_->socket.native_handle(), SIOCOUTQ, &waiting) != 0 || waiting > 0)
+      return;
+    renewed_ = now;
+    if (control("reno") && !control(congestion_)) is_paced_ = false;
+  }
+
   std::shared_ptr<Socket> socket_;
+  std::string congestion_;
+  bool is_paced_ = false;
+  std::chrono::steady_clock::time_point renewed_ = {};
 };
 
 Error no_way(const Address& address, std::string_view what, const std::string& why) {

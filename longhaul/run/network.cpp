@@ -32,6 +32,9 @@ sim::FairConfig fair_config(const Job& job, const Members& members) {
   using Control = flow::Tcp::Control;
   sim::FairConfig config;
   config.wan = job.network;
+  // Paced connections fill no queues.
+  config.paced = !planned_pacing(job).empty();
+  if (config.paced) config.wan.queue = flow::Wan::Queue::per_flow;
   const SiteIndex sites(job.sites);
   for (const Member& member : members) config.site_of.push_back(sites.at(member.site));
   config.seed = job.job.seed;
@@ -52,6 +55,7 @@ Result<std::unique_ptr<sim::Network>> packet_network(const Job& job, const Membe
   if (members.size() > kMost)
     return refused("[[site]]", fmt::format("{} nodes at most, found {}", kMost, members.size()));
   if (job.wan.tcp != "bbr") return refused("[wan] tcp", "\"bbr\"");
+  if (!job.wan.slow_start) return refused("[wan] slow_start", "true");
   if (job.transfer.entry->name != "reliable") return refused("[transfer] kind", "\"reliable\"");
   if (job.network.streams > 1) return refused("[net] streams", "1");
   sim::PacketConfig config{

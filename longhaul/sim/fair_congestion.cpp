@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longhaul/flow/bbr.h"
 #include "longhaul/sim/fair_network.h"
 
 namespace longhaul::sim {
@@ -90,6 +91,10 @@ void FairNetwork::wake_control(Connection& c, Time now) {
     stream.window.idle(idle, rtt, config_.tcp.first_window);
     stream.next += now - c.idle_since;  // round trips pass while something is on the way
   }
+  if (config_.paced && c.service.priority < kControl.priority && !c.in_probe_rtt)
+    if (const auto probe_rtt = flow::probe_rtt(config_.tcp, rtt);
+        probe_rtt && now >= later(c.probe_rtt_at, -probe_rtt->every_s) + flow::kRenewAfter)
+      end_probe_rtt(c, now);
   update_probe_rtt(c, now);
 }
 

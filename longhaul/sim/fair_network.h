@@ -58,6 +58,7 @@ struct FairConfig {
   std::uint64_t seed = 1;
   flow::Tcp tcp;
   Datagrams datagrams;
+  bool paced = false;  // bulk of bbr begins anew after pauses, and does not rest soon (flow/bbr.h)
   std::optional<std::uint8_t> multicast_priority = {};  // nothing: the network sends no copies
 };
 

@@ -38,6 +38,11 @@ flow::Counts TcpEndpoint::counts() const {
 void TcpEndpoint::write(std::uint64_t bytes, Time now) {
   if (in_flight_ == 0 && written_ == next_ && now - idle_since_ > kPingAfter)
     control_.on_ping(base_rtt_s_, idle_since_ + (now - idle_since_) / kPingAfter * kPingAfter);
+  if (control_.is_paced() && in_flight_ == 0 && written_ == next_ &&
+      now - renewed_ >= flow::kRenewAfter) {
+    control_.renew(least_rtt_s_, now);
+    renewed_ = now;
+  }
   const bool short_of_data =
       written_ - next_ < kMost && lost_waiting_ == 0 && double(in_flight_) < control_.window();
   if (short_of_data) app_limited_until_ = std::max<std::uint64_t>(1, delivered_ + in_flight_);

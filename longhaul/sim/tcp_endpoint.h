@@ -109,7 +109,7 @@ class TcpEndpoint {
   std::uint32_t backoff_ = 0;
   bool probed_ = false;
   bool retries_tail_ = false;
-  Time idle_since_{0};
+  Time idle_since_{0}, renewed_{0};
 
   // Receiving.
   std::uint64_t received_ = 0;
