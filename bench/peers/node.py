@@ -214,7 +214,7 @@ def train(site):
     from torchft.local_sgd import LocalSGD
     worker = Worker(site.mnist, site.rank, site.sites, site.batch, site.rate, site.momentum)
     test = mnist(site.mnist, "t10k")
-    manager, _ = torchft_manager(site, worker.model.state_dict, worker.model.load_state_dict)
+    manager, store = torchft_manager(site, worker.model.state_dict, worker.model.load_state_dict)
     say(ready=True)
     began = json.loads(sys.stdin.readline())["go"]
     wait_until(began)
@@ -229,10 +229,12 @@ def train(site):
                 scored = time.monotonic()
                 got = accuracy(worker.model, *test)
                 scoring += time.monotonic() - scored
+                print(f"round {done}: {got}, {time.monotonic() - began:.1f} s", file=sys.stderr)
                 if got >= site.target:
                     break
     say(took_s=time.monotonic() - began, rounds=done, accuracy=got, scoring_s=scoring)
     manager.shutdown(wait=False)
+    del store  # until now: the quorum's processes meet there
 
 
 def main():
