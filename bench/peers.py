@@ -2,7 +2,7 @@
 """longhaul beside torch's Gloo, torchft, hivemind and Flower, in the emulated WAN. As root.
 
   bench/peers.py [--build build/release] [--envs build/peers-env] [--resume build/peers.jsonl]
-                 [--only TEXT ...] [--mnist data/mnist] [--stop-after SECONDS] [--list]
+                 [--only TEXT ...] [--laps N] [--mnist data/mnist] [--stop-after SECONDS] [--list]
                  [--write docs/results/peers.md]
 
 scripts/setup-peers makes the environments. All programs run in the network namespaces that
@@ -67,7 +67,10 @@ TITLES = {
     "flower": "Flower, a round of FedAvg"}
 EXCHANGES = [("A", 25), ("B", 25), ("D2", 25), ("A", 0.2)]
 
-LENET = dict(steps=10, batch=32, rate=0.03, momentum=0.9, rounds=200, score_every=5, target=0.97)
+LENET = dict(steps=10, batch=32, rate=0.05, momentum=0.9, rounds=200, score_every=5, target=0.97)
+LENET_TITLES = {
+    "forest": "longhaul, fedavg, forest", "torchft": "torchft, LocalSGD",
+    "torchft-flat": "torchft, one vector a round", "flower": "Flower, FedAvg"}
 LENET_JOB = """\
 [job]
 name = "peers-lenet"
@@ -130,7 +133,8 @@ class Lab:
             subprocess.run([*prefix, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=bbr"],
                            check=True)
         (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(
-            f"{address} s{site}\n::ffff:{address} s{site}\n" for site, address in enumerate(self.addresses)))
+            f"{address} s{site}\n::ffff:{address} s{site}\n"
+            for site, address in enumerate(self.addresses)))
         (folder / "resolv.conf").write_text("nameserver 127.0.0.1\n")  # refuses at once
 
     def start(self, site, *words, name, **more):
@@ -362,18 +366,19 @@ class Bench:
             real = self.told("launch", "job.toml", "--lab", "--out", folder / "run", "--quiet",
                              folder=folder)
             return {"took_s": real["time_s"], "rounds": real["rounds"],
-                    "accuracy": real["accuracy"], "all_s": time.monotonic() - began}
+                    "accuracy": real["final_accuracy"], "all_s": time.monotonic() - began}
         with contextlib.closing(Lab(self.longhaul, network, folder)) as lab:
             began = time.monotonic()
             try:
-                found = (self.lenet_torchft if who == "torchft" else self.lenet_flower)(lab)
+                found = self.lenet_flower(lab, seed) if who == "flower" else \
+                    self.lenet_torchft(lab, seed, who)
             except (RuntimeError, OSError) as error:
                 raise RuntimeError(f"{error}\n{lab.logs()}") from None
             return {**found, "all_s": time.monotonic() - began}
 
-    def lenet_torchft(self, lab):
+    def lenet_torchft(self, lab, seed, who):
         self.lighthouse(lab)
-        words = ["--mnist", self.mnist]
+        words = ["--mnist", self.mnist, "--seed", seed, "--flat", int(who == "torchft-flat")]
         for name, value in LENET.items():
             words += [f"--{name.replace('_', '-')}", value]
         nodes = [Node(lab, site, self.python("torch"), *words, peer="torchft")
@@ -383,11 +388,11 @@ class Bench:
         at = time.monotonic() + 0.3
         for node in nodes:
             node.tell(go=at)
-        return {**max((node.hear() for node in nodes), key=lambda one: one["took_s"]),
+        return {**nodes[0].hear(),
                 "versions": self.versions("torch", "torchft", environment="torch")}
 
-    def lenet_flower(self, lab):
-        rows = self.flower_run(lab, {"mnist": str(self.mnist), **LENET},
+    def lenet_flower(self, lab, seed):
+        rows = self.flower_run(lab, {"mnist": str(self.mnist), "seed": seed, **LENET},
                                until=lambda: self.until - 12)
         rounds = [row for row in rows if "took_s" in row]
         scored = [row for row in rounds if "accuracy" in row]
@@ -433,42 +438,42 @@ def plan():
             if who == "hivemind-told" and key != "D2":
                 continue
             yield f"{key}/{mbytes}/{who}", (key, mbytes, who)
-    for who in ("forest", "torchft", "flower"):
+    for who in LENET_TITLES:
         for seed in range(1, 2 if who == "flower" else 4):
             yield f"lenet/{who}/{seed}", (who, seed)
 
 
-def wanted(what):
-    return NETWORKS[what[0]].laps if len(what) == 3 else 1
+def wanted(what, most=None):
+    return min(NETWORKS[what[0]].laps, most or 99) if len(what) == 3 else 1
 
 
 def too_late(*_):
     raise RuntimeError(f"not done after {2 * PATIENCE_S} s")
 
 
-def measure(bench, kept, name, what):
+def measure(bench, name, what, left):
     with tempfile.TemporaryDirectory(prefix="longhaul-peers-", ignore_cleanup_errors=True) as at:
         folder = pathlib.Path(at)
         load = os.getloadavg()[0]
         signal.alarm(2 * PATIENCE_S)
         if len(what) == 3:
             key, mbytes, who = what
-            found = bench.exchange(who, NETWORKS[key], mbytes, wanted(what) - len(kept.laps(name)),
-                                   folder)
+            found = bench.exchange(who, NETWORKS[key], mbytes, left, folder)
         else:
             found = bench.lenet(what[0], folder, what[1])
         signal.alarm(0)
         return {"name": name, **found, "load": load, "when": time.strftime("%Y-%m-%d %H:%M")}
 
 
-def run_all(bench, kept, only):
+def run_all(bench, kept, only, most):
     failed = left = 0
     for name, what in plan():
         if only and not any(re.search(text, name) for text in only):
             continue
-        while len(kept.laps(name) if len(what) == 3 else kept.of(name)) < wanted(what):
+        while (more := wanted(what, most) - len(
+                kept.laps(name) if len(what) == 3 else kept.of(name))) > 0:
             try:
-                row = measure(bench, kept, name, what)
+                row = measure(bench, name, what, more)
             except Left:
                 left += 1
                 break
@@ -502,7 +507,8 @@ def tables(kept):
              " |", "|---" * (len(EXCHANGES) + 1) + "|"]
     bounds = [next((row["bound_s"] for row in kept.rows if row["name"].startswith(
         f"{key}/{mbytes}/") and "bound_s" in row), None) for key, mbytes in EXCHANGES]
-    lines.append("| the bound | " + " | ".join(seconds(one) if one else "" for one in bounds) + " |")
+    lines.append("| the bound | " + " | ".join(seconds(one) if one else "" for one in bounds) +
+                 " |")
     for who in WHO:
         lines.append(f"| {TITLES[who]} | " + " | ".join(
             cell(kept, f"{key}/{mbytes}/{who}") for key, mbytes in EXCHANGES) + " |")
@@ -521,8 +527,7 @@ def tables(kept):
         lines.append(f"| {title} | " + " | ".join(values) + " |")
     lines += ["", "| LeNet on MNIST to 97 %, over A | seconds | rounds | seconds a round | "
               "scoring, s | with starts, s |", "|---|---|---|---|---|---|"]
-    for who, title in (("forest", "longhaul, fedavg, forest"), ("torchft", "torchft, LocalSGD"),
-                       ("flower", "Flower, FedAvg")):
+    for who, title in LENET_TITLES.items():
         for name, what in plan():
             if what[0] != who or len(what) != 2:
                 continue
@@ -553,7 +558,9 @@ def main():
     parser.add_argument("--envs", default=ROOT / "build/peers-env")
     parser.add_argument("--resume", default=ROOT / "build/peers.jsonl")
     parser.add_argument("--mnist", default=ROOT / "data/mnist")
-    parser.add_argument("--only", nargs="*", default=[], help="measurements that match one of these")
+    parser.add_argument("--only", nargs="*", default=[],
+                        help="measurements whose name one of these matches")
+    parser.add_argument("--laps", type=int, help="at most that many, for a trial")
     parser.add_argument("--stop-after", type=float)
     parser.add_argument("--list", action="store_true", help="says what there is, and its laps")
     parser.add_argument("--write", type=pathlib.Path)
@@ -566,7 +573,7 @@ def main():
             print(name, len(kept.laps(name) if len(what) == 3 else kept.of(name)), "of",
                   wanted(what))
         return
-    failed, left = run_all(Bench(args), kept, args.only)
+    failed, left = run_all(Bench(args), kept, args.only, args.laps)
     print(tables(kept))
     if args.write:
         write(args.write, kept)

@@ -6,6 +6,7 @@ and what the peer does before an exchange, from time T on; {"go": T} exchanges a
 CLOCK_MONOTONIC, which all sites have in common. Answers begin with "peers: ".
 """
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -167,7 +168,7 @@ def mnist(folder, part):
         with open(f"{folder}/{name}-images-idx3-ubyte", "rb") as file:
             _, count, height, width = struct.unpack(">4i", file.read(16))
             pixels = numpy.frombuffer(file.read(), numpy.uint8).astype(numpy.float32)
-        return torch.from_numpy(pixels.reshape(count, 1, height, width) / 255)
+        return (torch.from_numpy(pixels.reshape(count, 1, height, width) / 255) - 0.1307) / 0.3081
 
     def labels(name):
         with open(f"{folder}/{name}-labels-idx1-ubyte", "rb") as file:
@@ -179,13 +180,14 @@ def mnist(folder, part):
 class Worker:
     """One site's LeNet, its quarter of MNIST, and SGD."""
 
-    def __init__(self, folder, rank, sites, batch, rate, momentum):
-        torch.manual_seed(7)  # the same model everywhere
+    def __init__(self, folder, rank, sites, batch, rate, momentum, seed):
+        torch.manual_seed(seed)  # the same model everywhere
         self.model = lenet()
         images, labels = mnist(folder, "train")
-        mine = torch.randperm(len(labels), generator=torch.Generator().manual_seed(7))[rank::sites]
+        everything = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+        mine = everything[rank::sites]
         self.images, self.labels, self.batch = images[mine], labels[mine], batch
-        self.chance = torch.Generator().manual_seed(1000 + rank)
+        self.chance = torch.Generator().manual_seed(1000 * seed + rank)
         self.rate, self.momentum = rate, momentum
         self.order = torch.empty(0, dtype=torch.int64)
         self.optimizer = torch.optim.SGD(self.model.parameters(), rate, momentum)
@@ -210,22 +212,36 @@ def accuracy(model, images, labels):
     return right / len(labels)
 
 
+def mean_of_all(manager, model):
+    """What LocalSGD does at the end of a round, with one all-reduce instead of one a tensor."""
+    vector = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+    manager.start_quorum()
+    manager.allreduce(vector).wait()
+    if manager.should_commit():
+        torch.nn.utils.vector_to_parameters(vector, model.parameters())
+
+
 def train(site):
     from torchft.local_sgd import LocalSGD
-    worker = Worker(site.mnist, site.rank, site.sites, site.batch, site.rate, site.momentum)
+    worker = Worker(site.mnist, site.rank, site.sites, site.batch, site.rate, site.momentum,
+                    site.seed)
     test = mnist(site.mnist, "t10k")
     manager, store = torchft_manager(site, worker.model.state_dict, worker.model.load_state_dict)
     say(ready=True)
     began = json.loads(sys.stdin.readline())["go"]
     wait_until(began)
     scoring, done = 0.0, 0
-    with LocalSGD(manager, worker.model, worker.optimizer, sync_every=site.steps):
+    local = contextlib.nullcontext() if site.flat else LocalSGD(
+        manager, worker.model, worker.optimizer, sync_every=site.steps)
+    with local:
         while done < site.rounds:
             worker.fresh()
             for _ in range(site.steps):
                 worker.step()
+            if site.flat:
+                mean_of_all(manager, worker.model)
             done += 1
-            if done % site.score_every == 0:  # all score, so that all end alike
+            if site.rank == 0 and done % site.score_every == 0:  # when it is done, so are all
                 scored = time.monotonic()
                 got = accuracy(worker.model, *test)
                 scoring += time.monotonic() - scored
@@ -245,7 +261,7 @@ def main():
     parser.add_argument("--floats", type=int, default=0)
     parser.add_argument("--mbps", type=float, default=0)
     parser.add_argument("--mnist")
-    for name in ("steps", "batch", "rounds", "score-every"):
+    for name in ("steps", "batch", "rounds", "score-every", "seed", "flat"):
         parser.add_argument(f"--{name}", type=int)
     for name in ("rate", "momentum", "target"):
         parser.add_argument(f"--{name}", type=float)

@@ -36,7 +36,7 @@ def worker_of(told, rank):
     from node import Worker
     torch.set_num_threads(1)
     return Worker(told["mnist"], rank, told["sites"], told["batch"], told["rate"],
-                  told["momentum"])
+                  told["momentum"], told["seed"])
 
 
 @client.train()
@@ -47,7 +47,7 @@ def train(message, context):
         arrays = ArrayRecord([vector_of(rank, told["floats"]) * scale(server_round)])
     else:
         worker = worker_of(told, rank)
-        worker.chance.manual_seed(1000 * server_round + rank)
+        worker.chance.manual_seed(1000 * (1000 * told["seed"] + server_round) + rank)
         worker.model.load_state_dict(message.content["arrays"].to_torch_state_dict())
         for _ in range(told["steps"]):
             worker.step()
