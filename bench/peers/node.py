@@ -145,10 +145,7 @@ def laps(site):
             wait_until(told["go"])
             got, parts = peer.exchange()
             took = time.monotonic() - told["go"]
-            error = (got - mean * scale).abs().max().item()
-            if error > 1e-5:
-                raise RuntimeError(f"the mean is off by {error}")
-            say(took_s=took, **parts)
+            say(took_s=took, off=(got - mean * scale).abs().max().item(), **parts)
         else:
             break
 
