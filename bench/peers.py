@@ -103,6 +103,10 @@ def find(folder, name):
     return pathlib.Path(folder).resolve() / name
 
 
+def router(said):
+    return {key: said.get(key) for key in ("router_limited", "limited_share", "worst_late_ms")}
+
+
 class Left(Exception):
     """There is not the time for it before --stop-after."""
 
@@ -167,11 +171,11 @@ class Lab:
         except subprocess.TimeoutExpired:
             self.lab.kill()
 
-    def limited(self):
-        """Whether the router, not the WAN, was what limited it; after close()."""
+    def figures(self):
+        """Whether the router, not the WAN, was what limited it, and more; after close()."""
         with contextlib.suppress(OSError, ValueError):
-            return bool(json.loads(self.router.read_text()).get("router_limited"))
-        return None
+            return router(json.loads(self.router.read_text()))
+        return {}
 
     def logs(self):
         """The last lines of what the programs complained about."""
@@ -242,7 +246,7 @@ class Bench:
                     found = self.nodes(lab, who, mbytes, laps, guess)
             except (RuntimeError, OSError) as error:
                 raise RuntimeError(f"{error}\n{lab.logs()}") from None
-        return {**found, "router_limited": lab.limited()}
+        return {**found, **lab.figures()}
 
     def write_job(self, network, folder):
         (folder / "job.toml").write_text(network.job())
@@ -257,7 +261,7 @@ class Bench:
             raise Left
         real = self.told(*words, "--repeat", laps, "--lab", folder=folder)
         return {"laps": real["times_s"], "warm_up_s": real["warm_up_s"],
-                "bound_s": real["bound_s"], "router_limited": real["lab"]["router_limited"]}
+                "bound_s": real["bound_s"], **router(real["lab"])}
 
     def nodes(self, lab, who, mbytes, laps, guess):
         self.need(40 + 4 * guess)
@@ -457,15 +461,16 @@ def too_late(*_):
 
 def measure(bench, name, what, left):
     with tempfile.TemporaryDirectory(prefix="longhaul-peers-", ignore_cleanup_errors=True) as at:
-        folder = pathlib.Path(at)
-        load = os.getloadavg()[0]
+        folder, load = pathlib.Path(at), os.getloadavg()[0]
         signal.alarm(4 * PATIENCE_S)
-        if len(what) == 3:
-            key, mbytes, who = what
-            found = bench.exchange(who, NETWORKS[key], mbytes, left, folder)
-        else:
-            found = bench.lenet(what[0], folder, what[1])
-        signal.alarm(0)
+        try:
+            if len(what) == 3:
+                key, mbytes, who = what
+                found = bench.exchange(who, NETWORKS[key], mbytes, left, folder)
+            else:
+                found = bench.lenet(what[0], folder, what[1])
+        finally:
+            signal.alarm(0)
         return {"name": name, **found, "load": load, "when": time.strftime("%Y-%m-%d %H:%M")}
 
 
