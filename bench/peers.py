@@ -455,14 +455,19 @@ def wanted(what, most=None):
     return min(NETWORKS[what[0]].laps, most or 99) if len(what) == 3 else 1
 
 
+def ended(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough, and what it started is ended
+    sys.exit(143)
+
+
 def too_late(*_):
-    raise RuntimeError(f"not done after {4 * PATIENCE_S} s")
+    raise RuntimeError("not done in time: it stands still, or it is too slow")
 
 
 def measure(bench, name, what, left):
     with tempfile.TemporaryDirectory(prefix="longhaul-peers-", ignore_cleanup_errors=True) as at:
         folder, load = pathlib.Path(at), os.getloadavg()[0]
-        signal.alarm(4 * PATIENCE_S)
+        signal.alarm(max(1, int(min(4 * PATIENCE_S, bench.until - time.monotonic() + 3))))
         try:
             if len(what) == 3:
                 key, mbytes, who = what
@@ -506,39 +511,50 @@ def seconds(value):
     return f"{value:.3f}" if value < 1 else f"{value:.2f}"
 
 
-def cell(kept, name):
+def median(kept, name):
     laps = kept.laps(name)
     if not laps:
         return "failed" if kept.failed(name) else ""
     limited = any(row.get("router_limited") for row in kept.of(name))
-    few = "" if len(laps) >= LAPS else f", of {len(laps)}"
-    return (f"{seconds(statistics.median(laps))} ({seconds(min(laps))} to {seconds(max(laps))}"
-            f"{few}){' †' if limited else ''}")
+    return seconds(statistics.median(laps)) + (" †" if limited else "")
+
+
+def spread(kept, name):
+    laps, wrong = kept.laps(name), sum(row.get("wrong", 0) for row in kept.of(name))
+    return (f"{seconds(min(laps))} to {seconds(max(laps))}, {len(laps)}" if laps else "") + (
+        f"; {wrong} wrong" if wrong else "")
+
+
+def table(first, rows):
+    """Lines of a table with a column for each exchange; rows: title and what to say of each."""
+    yield f"| {first} | " + " | ".join(f"{key}, {mbytes:g} MB" for key, mbytes in EXCHANGES) + " |"
+    yield "|---" * (len(EXCHANGES) + 1) + "|"
+    for title, say in rows:
+        yield f"| {title} | " + " | ".join(
+            say(f"{key}/{mbytes}") for key, mbytes in EXCHANGES) + " |"
 
 
 def tables(kept):
-    lines = ["| seconds | " + " | ".join(f"{key}, {mbytes:g} MB" for key, mbytes in EXCHANGES) +
-             " |", "|---" * (len(EXCHANGES) + 1) + "|"]
-    bounds = [next((row["bound_s"] for row in kept.rows if row["name"].startswith(
-        f"{key}/{mbytes}/") and "bound_s" in row), None) for key, mbytes in EXCHANGES]
-    lines.append("| the bound | " + " | ".join(seconds(one) if one else "" for one in bounds) +
-                 " |")
-    for who in WHO:
-        lines.append(f"| {TITLES[who]} | " + " | ".join(
-            cell(kept, f"{key}/{mbytes}/{who}") for key, mbytes in EXCHANGES) + " |")
-    lines += ["", "Of these, and beside them, medians:", "",
-              "| seconds | " + " | ".join(f"{key}, {mbytes:g} MB" for key, mbytes in EXCHANGES) +
-              " |", "|---" * (len(EXCHANGES) + 1) + "|"]
-    for who, part, title in (
-            ("torchft", "quorum_s", "torchft: the quorum, which is counted above"),
-            ("hivemind", "prepared_s", "hivemind: to find the group, which is not"),
-            ("flower", "replies_s", "Flower: until all replies are there, of the round above")):
-        values = []
-        for key, mbytes in EXCHANGES:
-            parts = [one[part] for row in kept.of(f"{key}/{mbytes}/{who}")
-                     for one in row.get("parts", ()) if part in one]
-            values.append(seconds(statistics.median(parts)) if parts else "")
-        lines.append(f"| {title} | " + " | ".join(values) + " |")
+    def bound(at):
+        return next((seconds(row["bound_s"]) for row in kept.rows
+                     if row["name"].startswith(f"{at}/") and "bound_s" in row), "")
+
+    def part(who, key):
+        def say(at):
+            found = [one[key] for row in kept.of(f"{at}/{who}") for one in row.get("parts", ())
+                     if key in one]
+            return seconds(statistics.median(found)) if found else ""
+        return say
+
+    def each(what):
+        return [(TITLES[who], lambda at, who=who: what(kept, f"{at}/{who}")) for who in WHO]
+
+    lines = [
+        *table("median, seconds", [("the bound", bound), *each(median)]), "",
+        *table("least and most, laps", each(spread)), "",
+        *table("parts, medians, seconds", [
+            ("torchft: the quorum, counted above", part("torchft", "quorum_s")),
+            ("hivemind: finding the group, not counted", part("hivemind", "prepared_s"))])]
     lines += ["", "| LeNet on MNIST to 97 %, over A | seconds | rounds | seconds a round | "
               "scoring, s | with starts, s |", "|---|---|---|---|---|---|"]
     for who, title in LENET_TITLES.items():
@@ -547,10 +563,11 @@ def tables(kept):
                 continue
             for row in kept.of(name):
                 got = row["accuracy"] or 0
+                scoring = f"{row['scoring_s']:.1f}" if "scoring_s" in row else ""
                 short = "" if got >= LENET["target"] else f" (stopped at {100 * got:.0f} %)"
                 lines.append(
                     f"| {title} | {row['took_s']:.1f}{short} | {row['rounds']} | "
-                    f"{row['took_s'] / row['rounds']:.2f} | {row.get('scoring_s', 0):.1f} | "
+                    f"{row['took_s'] / row['rounds']:.2f} | {scoring} | "
                     f"{row['all_s']:.1f} |")
     found = {}
     for row in kept.rows:
@@ -580,7 +597,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="says what there is, and its laps")
     parser.add_argument("--write", type=pathlib.Path)
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what it started is ended
+    signal.signal(signal.SIGTERM, ended)
     signal.signal(signal.SIGALRM, too_late)
     kept = Kept(args.resume)
     if args.list:
