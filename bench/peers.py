@@ -562,9 +562,10 @@ def tables(kept):
             if what[0] != who or len(what) != 2:
                 continue
             for row in kept.of(name):
-                got = row["accuracy"] or 0
+                got = row["accuracy"]
                 scoring = f"{row['scoring_s']:.1f}" if "scoring_s" in row else ""
-                short = "" if got >= LENET["target"] else f" (stopped at {100 * got:.0f} %)"
+                short = " (stopped before it was scored)" if got is None else \
+                    "" if got >= LENET["target"] else f" (stopped at {100 * got:.0f} %)"
                 lines.append(
                     f"| {title} | {row['took_s']:.1f}{short} | {row['rounds']} | "
                     f"{row['took_s'] / row['rounds']:.2f} | {scoring} | "
