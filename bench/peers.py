@@ -10,7 +10,7 @@ scripts/setup-peers makes the environments. All programs run in the network name
 same), one after the other, with bbr. An exchange is a mean of vectors of random numbers, from and
 to all sites; each peer's result is checked. A run of some laps is a line of JSON in --resume; the
 same command goes on where that file ends. --stop-after: begins nothing that would likely not be
-done by then, and ends with 3 if something is left. --write puts the tables between the two marks
+done by then, and ends with 3 if something is left. --laps is for trials. --write puts the tables between the two marks
 in that page. Ends with 1 if a measurement failed; it is tried again by the next command.
 """
 import argparse
@@ -30,7 +30,6 @@ from common import EQUAL, sites
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HERE = ROOT / "bench/peers"
-sys.path.insert(0, str(HERE))
 LIGHTHOUSE_PORT, SUPERLINK_PORT = 7502, 8000
 # torch asks for the names of addresses, for 40 s where no server of names answers.
 NAMES = ["unshare", "--mount", "sh", "-c", "mount --bind hosts /etc/hosts && "
@@ -179,7 +178,7 @@ class Lab:
 
     def logs(self):
         """The last lines of what the programs complained about."""
-        return "\n".join(f"{one.name}: " + one.read_text(errors="replace")[-1500:]
+        return "\n".join(f"{one.name}: " + one.read_text(errors="replace")[-900:]
                          for one in sorted(self.folder.glob("*.log")))[-6000:]
 
 

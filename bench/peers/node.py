@@ -123,6 +123,11 @@ class Hivemind:
             return tensor.clone(), {}
 
 
+def note(what):
+    """For the log, which is shown where a run fails."""
+    print(f"{time.monotonic():.1f} {what}", file=sys.stderr, flush=True)
+
+
 PEERS = {"gloo": Gloo, "torchft": Torchft, "hivemind": Hivemind}
 
 
@@ -135,16 +140,19 @@ def laps(site):
     peer = PEERS[site.peer](site)
     say(ready=True)
     for line in sys.stdin:
+        note(line.strip())
         told = json.loads(line)
         if "prepare" in told:
             scale = 1 + told["prepare"] / 16  # each lap has numbers of its own
             wait_until(told["at"])
             peer.prepare(mine * scale)
+            note("prepared")
             say(prepared=time.monotonic() - told["at"])
         elif "go" in told:
             wait_until(told["go"])
             got, parts = peer.exchange()
             took = time.monotonic() - told["go"]
+            note(f"exchanged in {took:.1f} s")
             say(took_s=took, off=(got - mean * scale).abs().max().item(), **parts)
         else:
             break
@@ -242,7 +250,7 @@ def train(site):
                 scored = time.monotonic()
                 got = accuracy(worker.model, *test)
                 scoring += time.monotonic() - scored
-                print(f"round {done}: {got}, {time.monotonic() - began:.1f} s", file=sys.stderr)
+                note(f"round {done}: {got}")
                 if got >= site.target:
                     break
     say(took_s=time.monotonic() - began, rounds=done, accuracy=got, scoring_s=scoring)
