@@ -10,8 +10,9 @@ scripts/setup-peers makes the environments. All programs run in the network name
 same), one after the other, with bbr. An exchange is a mean of vectors of random numbers, from and
 to all sites; each peer's result is checked. A run of some laps is a line of JSON in --resume; the
 same command goes on where that file ends. --stop-after: begins nothing that would likely not be
-done by then, and ends with 3 if something is left. --laps is for trials. --write puts the tables between the two marks
-in that page. Ends with 1 if a measurement failed; it is tried again by the next command.
+done by then, and ends with 3 if something is left. --laps is for trials. --write puts the tables
+between the two marks in that page. Ends with 1 if a measurement failed; it is tried again by the
+next command.
 """
 import argparse
 import contextlib
@@ -466,7 +467,8 @@ def too_late(*_):
 def measure(bench, name, what, left):
     with tempfile.TemporaryDirectory(prefix="longhaul-peers-", ignore_cleanup_errors=True) as at:
         folder, load = pathlib.Path(at), os.getloadavg()[0]
-        signal.alarm(max(1, int(min(4 * PATIENCE_S, bench.until - time.monotonic() + 3))))
+        limit = (2 if len(what) == 3 else 4) * PATIENCE_S
+        signal.alarm(max(1, int(min(limit, bench.until - time.monotonic() + 3))))
         try:
             if len(what) == 3:
                 key, mbytes, who = what
