@@ -20,7 +20,7 @@ export CCACHE_DEPEND ?= 1
 BENCHES := bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine bench-dgt \
   bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast \
   bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page bench-text bench-focus \
-  bench-skew bench-staleness bench-gadmm bench-scale bench-tuning
+  bench-skew bench-staleness bench-gadmm bench-scale bench-tuning bench-peers
 .PHONY: $(BENCHES) bench-devices which picture
 $(BENCHES): setup-nightly
 
@@ -105,6 +105,12 @@ bench-net-wan:  ## TLS and datagrams over veth and the emulated WAN; as root; wr
 
 bench-fidelity: build  ## the simulator against sockets in the emulated WAN and over veth; as root
 	bench/fidelity.py
+
+PEERS_ENV ?= build/peers-env
+bench-peers: build  ## beside Gloo, torchft, hivemind, Flower of PyPI (6 GB) in the emulated WAN; as root; resumable
+	scripts/setup-peers $(PEERS_ENV)
+	scripts/fetch-data mnist
+	bench/peers.py --envs $(PEERS_ENV) --write docs/results/peers.md
 
 bench-overlays: build  ## time / bound of every overlay on seven networks, simulated
 	bench/overlays.py
