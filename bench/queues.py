@@ -181,7 +181,8 @@ def print_errors(rows):
     for queue in ("drop_tail", "per_flow"):
         for what in ("all-reduce", "round"):
             for model in MODELS:
-                errors = [row[model] for row in rows if (row["queue"], row["what"]) == (queue, what)]
+                errors = [row[model] for row in rows
+                          if (row["queue"], row["what"]) == (queue, what)]
                 if not errors:
                     continue
                 sizes = [abs(error) for error in errors]

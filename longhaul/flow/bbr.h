@@ -1,20 +1,20 @@
 #pragma once
-// The congestion control BBR, version 1, packet by packet, as Linux has it: how many packets may be
-// in flight, and how fast they are sent. It keeps two estimates, the largest delivery rate of the
-// last ten round trips and the shortest round trip of the last ten seconds, and moves through
+// The congestion control BBR, version 1, packet by packet, as in Linux. It decides how many packets
+// may be in flight, and how fast they leave, by two estimates: the largest delivery rate of the
+// last ten round trips, and the shortest round trip of the last ten seconds.
 //
 //   startup    2.89 x the rate, until three round trips bring no quarter more
-//   drain      the inverse, until what startup queued has gone
+//   drain      the inverse, until the queue of the startup has gone
 //   probe      1.25 x for a round trip, 0.75 x for one, 1 x for six
 //   rest       4 packets in flight for 200 ms, every 10 s without a shorter round trip
 //
 // Sources: Cardwell et al., "BBR: Congestion-based congestion control", ACM Queue 14(5), 2016;
-// draft-cardwell-iccrg-bbr-congestion-control-00; the delivery rate: draft-cheng-iccrg-delivery-
-// rate-estimation-00. What Linux adds: 1 % less than the estimate, windows for what senders and
-// acknowledgements hold back, and a fixed rate where a policer drops a fifth.
+// draft-cardwell-iccrg-bbr-congestion-control-00; draft-cheng-iccrg-delivery-rate-estimation-00.
+// Linux adds a margin of 1 %, room for packets that sender and receiver hold back, and a fixed rate
+// behind policers.
 //
-// A plain value without clock; packets are of one size. The owner (sim/tcp_endpoint.h) counts what
-// is in flight and finds what is lost.
+// A plain value without clock. Packets have one size. The owner (sim/tcp_endpoint.h) counts packets
+// in flight and finds losses.
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <asio.hpp>
 #include <atomic>
 #include <cerrno>
@@ -207,11 +208,16 @@ constexpr auto kRenewAfter = std::chrono::seconds(3);
 
 // Small frames must not wait for others (Nagle), and the kernel should hold little that was
 // written but not sent: what it holds cannot be overtaken by a higher class.
+constexpr int kMostUnsent = 256 * 1024;
+
+void hold_unsent(int handle, int bytes) {
+  setsockopt(handle, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
 void tune(tcp::socket& socket) {
   ErrorCode ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  const int unsent = 256 * 1024;
-  setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+  hold_unsent(socket.native_handle(), kMostUnsent);
 }
 
 class TcpStream final : public Stream {
@@ -269,9 +275,15 @@ class TcpStream final : public Stream {
     setsockopt(handle, IPPROTO_IP, IP_TOS, &value, sizeof value);
   }
   void set_pacing(double most) override {
-    const std::uint64_t rate = std::isfinite(most) ? std::uint64_t(most) : ~std::uint64_t{0};
-    setsockopt(socket_->socket.native_handle(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
-    is_paced_ = std::isfinite(most) && congestion_ == "bbr";
+    const bool limits = std::isfinite(most);
+    const std::uint64_t rate = limits ? std::uint64_t(most) : ~std::uint64_t{0};
+    const int handle = socket_->socket.native_handle();
+    setsockopt(handle, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+    // What is paced slowly would hold up what is more urgent for long.
+    constexpr double kHold_s = 0.03;
+    hold_unsent(handle, int(limits ? std::clamp(most * kHold_s, 16.0 * 1024, double(kMostUnsent))
+                                   : kMostUnsent));
+    is_paced_ = limits && congestion_ == "bbr";
     renewed_ = std::chrono::steady_clock::now();
   }
   int descriptor() const override { return socket_->socket.native_handle(); }

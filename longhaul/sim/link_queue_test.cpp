@@ -18,7 +18,7 @@ struct Sent {
 };
 
 // Sends all that waits, one item after the other.
-std::vector<Sent> drain(LinkQueue& link_queue, Time now) {
+std::vector<Sent> send_all(LinkQueue& link_queue, Time now) {
   std::vector<Sent> sent;
   while (const auto end = link_queue.start(now)) {
     const LinkQueue::Item item = link_queue.finish();
@@ -43,7 +43,7 @@ RC_GTEST_PROP(LinkQueue, S1_TakesItsBytesOverItsRate, ()) {
       RC_ASSERT(link_queue.push(0, 0, {0, size}, kRoomy));
       bytes += size;
     }
-  const Time end = drain(link_queue, Time{0}).back().end;
+  const Time end = send_all(link_queue, Time{0}).back().end;
   RC_ASSERT(std::abs(double(end.count()) - bytes * 1e9 / rate) <= 1.0);
 }
 
@@ -62,7 +62,7 @@ RC_GTEST_PROP(LinkQueue, S2_StrictPriorityAndOrderOfAFlow, ()) {
     const unsigned bytes = *rc::gen::inRange(20u, 1500u);
     RC_ASSERT(link_queue.push(given[i].service_class, given[i].flow, {i, bytes}, kRoomy));
   }
-  const auto sent = drain(link_queue, Time{0});
+  const auto sent = send_all(link_queue, Time{0});
   RC_ASSERT(sent.size() == given.size());
   RC_ASSERT(link_queue.empty());
   for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -89,7 +89,7 @@ RC_GTEST_PROP(LinkQueue, S3_FlowsThatWaitShareEvenly, ()) {
     for (unsigned sum = 0; sum < 300'000; sum += size)
       RC_ASSERT(link_queue.push(3, flow, {flow, size}, kRoomy));
   }
-  auto sent = drain(link_queue, Time{0});
+  auto sent = send_all(link_queue, Time{0});
   for (const Sent& one : sent) {
     if (one.end > std::chrono::milliseconds(600)) break;
     bytes[one.slot] += one.bytes;
@@ -105,7 +105,7 @@ TEST(LinkQueue, S4_TailDropPerFlow) {
   EXPECT_FALSE(link_queue.push(0, 1, {2, 1000}, 2500));
   EXPECT_TRUE(link_queue.push(0, 1, {3, 500}, 2500));
   EXPECT_TRUE(link_queue.push(0, 2, {4, 1000}, 2500));
-  EXPECT_EQ(drain(link_queue, Time{0}).size(), 4u);
+  EXPECT_EQ(send_all(link_queue, Time{0}).size(), 4u);
 }
 
 // S5: a change of rate holds for the rest of what is under way.

@@ -50,11 +50,19 @@ std::uint32_t PacketNetwork::end(Rank at, Rank peer, bool control, Time now) {
   const auto first = std::uint32_t(ends_.size());
   for (const auto& [here, there] : {std::pair{at, peer}, std::pair{peer, at}}) {
     index_[{here, there, control}] = std::uint32_t(ends_.size());
-    ends_.push_back(
-        {here, there, control, here == at ? first + 1 : first, tcp(here, there, control, now)});
+    ends_.push_back({here, there, control, here == at ? first + 1 : first,
+                     tcp(here, there, control, now), held(here, there)});
     wake_ups_.add(WakeUpQueue::kNever);
   }
   return first;
+}
+
+// As net/tcp.cpp has it: what the kernel of the sender holds and has not sent.
+std::uint64_t PacketNetwork::held(Rank at, Rank peer) const {
+  constexpr double kMost = 256 * 1024, kLeast = 16 * 1024, kPaced_s = 0.03;
+  const auto paced = config_.pacing.find({at, peer});
+  if (paced == config_.pacing.end()) return std::uint64_t(kMost);
+  return std::uint64_t(std::clamp(paced->second * kPaced_s, kLeast, kMost));
 }
 
 void PacketNetwork::submit(Packet packet, Time now) {
@@ -104,7 +112,7 @@ void PacketNetwork::pump(std::uint32_t at, Time now) {
                                        now);
     if (outcome) settle(*outcome);
   });
-  while (!from.departing.empty() && from.departing.front().end <= from.tcp.sent()) {
+  while (!from.departing.empty() && from.departing.front().end <= from.tcp.sent() + from.held) {
     const PacketId id = from.departing.front().message;
     from.departing.pop_front();
     if (!in_flight_.is_current(id)) continue;
@@ -171,7 +179,10 @@ void PacketNetwork::open_anew(std::uint32_t at, Time now) {
 // The plan is another then.
 void PacketNetwork::end_pacing() {
   config_.pacing.clear();
-  for (End& one : ends_) one.tcp.limit_pacing(flow::kUnlimited);
+  for (End& one : ends_) {
+    one.tcp.limit_pacing(flow::kUnlimited);
+    one.held = held(one.at, one.peer);
+  }
 }
 
 void PacketNetwork::cut(Rank from, Rank to, Time now) {

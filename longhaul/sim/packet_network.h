@@ -1,21 +1,17 @@
 #pragma once
-// A Network packet by packet: between two nodes stand two TCP connections, as over sockets, one for
-// control messages and one for all else, each with data and acknowledgements both ways
-// (tcp_endpoint.h). Their packets pass the Shaper, the link model of the emulated WAN, where queues
-// fill, drop, and make acknowledgements wait. So this predicts what the fair model simplifies: how
-// connections share a plain queue, what their start drops, when they rest.
+// A Network that sends every packet. Two nodes have two TCP connections, as over sockets: one for
+// control messages, one for all else (tcp_endpoint.h). Each carries data and acknowledgements both
+// ways. Their packets pass the Shaper, the link model of the emulated WAN. So queues fill and drop,
+// and acknowledgements wait in them, which the fair model only estimates.
 //
-// It costs a few events for each packet: exchanges of seconds, up to 32 nodes. What nodes of one
-// site say to each other goes by a FifoNetwork.
+// A packet costs a few events: exchanges of seconds, up to 32 nodes. A FifoNetwork carries messages
+// within a site.
 //
-// - A message has departed when its last byte was sent for the first time, and is delivered when
-// all
-//   bytes before its end have arrived.
-// - A connection is open from the beginning and has measured its round trip. In a pause a ping
-//   measures it each second, as the transport's do.
-// - Messages that may be lost (Service::Delivery::best_effort) are refused before
-// (run/network.cpp),
-//   and so is saving: there are no checkpoints of packets.
+// - A message departs when the sender's kernel holds its last byte, some time before that is sent.
+//   It is delivered when all bytes before its end have arrived.
+// - Connections are open from the beginning and know their round trip. In a pause a ping measures
+//   it each second, as the transport's do.
+// - run/network.cpp refuses best-effort messages. Packets have no checkpoints: state() fails.
 #include <deque>
 #include <memory>
 
@@ -66,7 +62,8 @@ class PacketNetwork final : public Network {
     bool control = false;
     std::uint32_t other = 0;  // the connection's other end
     TcpEndpoint tcp;
-    std::uint32_t opened = 0;                           // times; what was sent before is lost
+    std::uint64_t held = 0;    // bytes that have departed before they are sent
+    std::uint32_t opened = 0;  // times; what was sent before is lost
     std::deque<Awaited> departing = {}, arriving = {};  // of what this end sends
   };
   struct UnderWay {
@@ -83,6 +80,7 @@ class PacketNetwork final : public Network {
   void settle(const PacketOutcome&);
   void open_anew(std::uint32_t end, Time now);
   double rtt_s(Rank at, Rank peer) const;
+  std::uint64_t held(Rank at, Rank peer) const;
   void end_pacing();
 
   PacketConfig config_;

@@ -18,7 +18,7 @@ using Changed = Change::What;
 using Of = flow::Traced::What;
 using TraceKind = flow::Trace::Kind;
 
-flow::Wan equal(std::size_t sites, flow::Rate rate, double delay_s) {
+flow::Wan alike(std::size_t sites, flow::Rate rate, double delay_s) {
   flow::Wan wan;
   wan.sites.resize(sites);
   for (auto& site : wan.sites) site.up = site.down = rate;
@@ -67,7 +67,7 @@ std::size_t count(const std::vector<PacketOutcome>& seen, PacketFate fate) {
 
 // L1: an idle path takes each link's bytes / rate, one after the other, and the delay: exactly.
 TEST(Shaper, L1_AnIdlePathIsExact) {
-  flow::Wan wan = equal(3, {}, 0.040);
+  flow::Wan wan = alike(3, {}, 0.040);
   wan.sites[0].up = 1e6;
   wan.sites[1].down = 5e5;
   wan.pairs[{0, 1}] = {.rate = 2e5, .delay_s = 0.030};
@@ -84,7 +84,7 @@ TEST(Shaper, L1_AnIdlePathIsExact) {
 }
 
 TEST(Shaper, L1_WindowsLimitAPair) {
-  flow::Wan wan = equal(2, {}, 0);
+  flow::Wan wan = alike(2, {}, 0);
   wan.usual.flow = 1e5;
   wan.streams = 2;
   Shaper shaper(wan, 1);
@@ -97,7 +97,7 @@ TEST(Shaper, L1_WindowsLimitAPair) {
 RC_GTEST_PROP(Shaper, L2_TimesDoNotDependOnWhenItIsAsked, ()) {
   static int turn = 0;
   if (!flow::testing::tried(turn)) return;
-  flow::Wan wan = equal(3, 1e6, 0.010);
+  flow::Wan wan = alike(3, 1e6, 0.010);
   wan.usual.jitter_s = 0.001;
   wan.usual.loss = 0.1;
   std::vector<Given> given;
@@ -137,7 +137,7 @@ RC_GTEST_PROP(Shaper, L3_NeverAboveCapacityAndNeverIdleWithWork, ()) {
   if (!flow::testing::tried(turn, 8)) return;
   constexpr double kRate = 250'000;
   constexpr std::uint32_t kPackets = 80;  // of a flow; its queue holds them all
-  Shaper shaper(equal(4, kRate, 0.005), 1);
+  Shaper shaper(alike(4, kRate, 0.005), 1);
   std::vector<Given> given;
   double offered = 0;
   std::uint32_t largest = 0;
@@ -167,7 +167,7 @@ RC_GTEST_PROP(Shaper, L3_NeverAboveCapacityAndNeverIdleWithWork, ()) {
 
 // L4: packets of a flow come in the order in which they were sent, with jitter too.
 TEST(Shaper, L4_OrderIsKept) {
-  flow::Wan wan = equal(2, {}, 0.020);
+  flow::Wan wan = alike(2, {}, 0.020);
   wan.usual.jitter_s = 0.005;
   Shaper shaper(wan, 3);
   shaper.change({.what = Changed::delay, .from = 0, .to = 1, .value = 0.050}, 0s);
@@ -187,7 +187,7 @@ TEST(Shaper, L4_OrderIsKept) {
 // L5: strict priority: a packet of a higher class waits for one packet at a link, whatever the
 // lower classes have there.
 TEST(Shaper, L5_AHigherClassWaitsForOnePacketOnly) {
-  flow::Wan wan = equal(3, {}, 0.010);
+  flow::Wan wan = alike(3, {}, 0.010);
   wan.sites[0].up = 1e6;
   Shaper shaper(wan, 1);
   auto given = burst(0, 1, 80, 1500);
@@ -206,7 +206,7 @@ TEST(Shaper, L5_AHigherClassWaitsForOnePacketOnly) {
 // L6: two pairs that share an uplink and always have something to send share it evenly; a pair
 // that cannot use its share leaves it to the other.
 TEST(Shaper, L6_PairsShareALinkEvenly) {
-  flow::Wan wan = equal(3, {}, 0.010);
+  flow::Wan wan = alike(3, {}, 0.010);
   wan.sites[0].up = 1e6;
   Shaper shaper(wan, 1);
   auto given = burst(0, 1, 80, 1500);  // all of one before all of the other
@@ -223,7 +223,7 @@ TEST(Shaper, L6_PairsShareALinkEvenly) {
 
 // L11: bare acknowledgements do not wait for data that goes the same way, but for their turn.
 TEST(Shaper, L11_AcknowledgementsDoNotWaitForData) {
-  flow::Wan wan = equal(2, {}, 0.010);
+  flow::Wan wan = alike(2, {}, 0.010);
   wan.sites[0].up = 1e6;
   Shaper shaper(wan, 1);
   auto given = burst(0, 1, 80, 1500);
@@ -237,7 +237,7 @@ TEST(Shaper, L11_AcknowledgementsDoNotWaitForData) {
 
 // L7: of many packets the share `loss` is lost, independently, on that pair alone.
 TEST(Shaper, L7_LosesTheShareThatIsAskedFor) {
-  flow::Wan wan = equal(2, {}, 0.001);
+  flow::Wan wan = alike(2, {}, 0.001);
   wan.pairs[{0, 1}] = {.rate = {}, .delay_s = 0.001, .jitter_s = 0, .loss = 0.02};
   Shaper shaper(wan, 9);
   const auto seen = run(shaper, burst(0, 1, 50000, 1000, 0s, 10us));
@@ -255,7 +255,7 @@ TEST(Shaper, L7_LosesTheShareThatIsAskedFor) {
 // drops.
 TEST(Shaper, L8_QueuesHoldTwoRoundTrips) {
   const auto taken = [](double delay_s) {
-    flow::Wan wan = equal(2, {}, delay_s);
+    flow::Wan wan = alike(2, {}, delay_s);
     wan.sites[0].up = 1e6;
     Shaper shaper(wan, 1);
     const auto seen = run(shaper, burst(0, 1, 1000, 1000));
@@ -268,7 +268,7 @@ TEST(Shaper, L8_QueuesHoldTwoRoundTrips) {
 
 // L9: a trace changes rates, delays, loss and ways at its times, also in the middle of a packet.
 TEST(Shaper, L9_FollowsATrace) {
-  flow::Wan wan = equal(2, {}, 0.010);
+  flow::Wan wan = alike(2, {}, 0.010);
   wan.sites[0].up = 1e5;
   wan.shared.push_back({"backbone", 1e9, {{0, 1}}});
   Shaper shaper(wan, 1,
@@ -301,7 +301,7 @@ TEST(Shaper, L9_FollowsATrace) {
 
 // L12: with drop_tail all flows of a class share one queue of the port, acknowledgements too.
 TEST(Shaper, L12_OneQueueForAllFlowsOfAClass) {
-  flow::Wan wan = equal(3, 1e6, 0.010);
+  flow::Wan wan = alike(3, 1e6, 0.010);
   wan.queue = flow::Wan::Queue::drop_tail;
   wan.queue_s = 0.1;  // 100,000 bytes
   Shaper shaper(wan, 1);
@@ -319,7 +319,7 @@ TEST(Shaper, L12_OneQueueForAllFlowsOfAClass) {
 
 // L13: what does not fit the port's queue_s is dropped, whosever it is; a class has its own room.
 TEST(Shaper, L13_ADropTailQueueHoldsItsTime) {
-  flow::Wan wan = equal(3, 1e6, 0.010);
+  flow::Wan wan = alike(3, 1e6, 0.010);
   wan.queue = flow::Wan::Queue::drop_tail;
   wan.queue_s = 0.1;
   Shaper shaper(wan, 1);
@@ -334,7 +334,7 @@ TEST(Shaper, L13_ADropTailQueueHoldsItsTime) {
 
 // L14: losses come in bursts of the mean length, and the share is kept.
 TEST(Shaper, L14_LosesInBursts) {
-  flow::Wan wan = equal(2, {}, 0.010);
+  flow::Wan wan = alike(2, {}, 0.010);
   wan.usual.loss = 0.1;
   wan.usual.loss_burst = 5;
   Shaper shaper(wan, 1);

@@ -218,13 +218,10 @@ void TcpEndpoint::note(Sent& one, Acked& acked) {
   if (one.state == Sent::State::lost) --lost_waiting_;
   ++acked.packets;
   ++delivered_;
-  const bool newer =
-      !acked.newest || one.delivered > acked.newest_copy.delivered ||
-      (one.delivered == acked.newest_copy.delivered && one.at >= acked.newest_copy.at);
-  if (newer) {
-    acked.newest_copy = one;
-    acked.newest = &acked.newest_copy;
-  }
+  const auto is_newer = [&](const Sent& newest) {
+    return std::pair(one.delivered, one.at) >= std::pair(newest.delivered, newest.at);
+  };
+  if (!acked.newest || is_newer(*acked.newest)) acked.newest = one;
   if (!one.again && (!acked.newest_once || one.at > *acked.newest_once)) acked.newest_once = one.at;
   if (one.at > newest_at_ || (one.at == newest_at_ && one.end() > newest_end_)) {
     newest_at_ = one.at;
@@ -237,9 +234,7 @@ void TcpEndpoint::receive(const TcpSegment& segment, Time now) {
   on_acknowledgement(segment, now);
 }
 
-void TcpEndpoint::on_acknowledgement(const TcpSegment& segment, Time now) {
-  if (sent_.empty()) return;
-  const std::uint64_t prior_in_flight = in_flight_;
+TcpEndpoint::Acked TcpEndpoint::acked_by(const TcpSegment& segment) {
   Acked acked;
   while (!sent_.empty() && sent_.front().end() <= segment.acknowledged) {
     Sent& one = sent_.front();
@@ -263,12 +258,45 @@ void TcpEndpoint::on_acknowledgement(const TcpSegment& segment, Time now) {
       ++arrived_waiting_;
     }
   }
-  if (acked.newest_once) {
-    const double rtt = seconds(now - *acked.newest_once);
-    variance_s_ += (std::abs(rtt - srtt_s_) - variance_s_) / 4;
-    srtt_s_ += (rtt - srtt_s_) / 8;
-    least_rtt_s_ = std::min(least_rtt_s_, rtt);
+  return acked;
+}
+
+void TcpEndpoint::measure_trip(double rtt_s) {
+  variance_s_ += (std::abs(rtt_s - srtt_s_) - variance_s_) / 4;
+  srtt_s_ += (rtt_s - srtt_s_) / 8;
+  least_rtt_s_ = std::min(least_rtt_s_, rtt_s);
+}
+
+// By the packet sent last of those that it names: what was delivered since it was sent, in the
+// longer of the times that sending and acknowledging that took.
+flow::RateSample TcpEndpoint::sample_of(const Acked& acked, std::uint64_t prior_in_flight,
+                                        Time now) {
+  flow::RateSample sample;
+  sample.now = now;
+  sample.acked = acked.packets;
+  sample.prior_in_flight = prior_in_flight;
+  if (!acked.newest) return sample;
+  const Sent& one = *acked.newest;
+  const double sending = seconds(one.at - one.first_at), acking = seconds(now - one.delivered_at);
+  const double interval = std::max(sending, acking);
+  first_sent_at_ = one.at;
+  delivered_at_ = now;
+  sample.prior_delivered = one.delivered;
+  sample.app_limited = one.app_limited;
+  if (interval >= least_rtt_s_ * (1 - 1e-9)) {
+    sample.interval_s = interval;
+    sample.delivered = delivered_ - one.delivered;
   }
+  if (acked.newest_once) sample.rtt_s = seconds(now - *acked.newest_once);
+  sample.ack_delayed = acked.packets == 1 && prior_in_flight == 1;
+  return sample;
+}
+
+void TcpEndpoint::on_acknowledgement(const TcpSegment& segment, Time now) {
+  if (sent_.empty()) return;
+  const std::uint64_t prior_in_flight = in_flight_;
+  const Acked acked = acked_by(segment);
+  if (acked.newest_once) measure_trip(seconds(now - *acked.newest_once));
   if (acked.in_order) {
     backoff_ = 0;
     probed_ = false;
@@ -276,27 +304,8 @@ void TcpEndpoint::on_acknowledgement(const TcpSegment& segment, Time now) {
   const std::uint32_t losses = find_lost(now);
   if (losses > 0) begin_recovery();
   if (recovering_ && acknowledged_ >= recovery_end_) recovering_ = false;
-
-  flow::RateSample sample;
-  sample.now = now;
-  sample.acked = acked.packets;
+  flow::RateSample sample = sample_of(acked, prior_in_flight, now);
   sample.losses = losses;
-  sample.prior_in_flight = prior_in_flight;
-  if (acked.newest) {
-    const Sent& one = acked.newest_copy;
-    const double sending = seconds(one.at - one.first_at), acking = seconds(now - one.delivered_at);
-    const double interval = std::max(sending, acking);
-    first_sent_at_ = one.at;
-    delivered_at_ = now;
-    sample.prior_delivered = one.delivered;
-    sample.app_limited = one.app_limited;
-    if (interval >= least_rtt_s_ * (1 - 1e-9)) {
-      sample.interval_s = interval;
-      sample.delivered = delivered_ - one.delivered;
-    }
-    if (acked.newest_once) sample.rtt_s = seconds(now - *acked.newest_once);
-    sample.ack_delayed = acked.packets == 1 && prior_in_flight == 1;
-  }
   if (app_limited_until_ > 0 && delivered_ > app_limited_until_) app_limited_until_ = 0;
   if (control_.on_ack(sample, counts()))
     app_limited_until_ = std::max<std::uint64_t>(1, delivered_ + in_flight_);

@@ -1,11 +1,11 @@
 #pragma once
-// One end of a TCP connection, packet by packet: what it sends, what it acknowledges, what it takes
-// for lost, as Linux does by default (selective acknowledgements, RFC 2018; loss by time, RFC 8985;
-// acknowledgement of every second packet, RFC 5681; paced by bbr, flow/bbr.h). It carries counts of
-// bytes, not the bytes.
+// One end of a TCP connection, packet by packet. It sends, acknowledges and finds losses as Linux
+// does by default: selective acknowledgements (RFC 2018), loss by time (RFC 8985), an
+// acknowledgement of every second packet (RFC 5681), the pace of bbr (flow/bbr.h). It counts bytes
+// and holds none.
 //
-// A machine without clock: the owner (PacketNetwork) passes times, carries the packets, and calls
-// send() whenever something happened and at wake_up(). Both ends are open from the start.
+// A machine without clock. The owner (PacketNetwork) passes times, carries the packets, and calls
+// send() after each event and at wake_up(). Both ends are open from the start. One thread.
 #include <array>
 #include <deque>
 #include <functional>
@@ -70,15 +70,17 @@ class TcpEndpoint {
   };
   struct Acked {  // by one segment
     std::uint32_t packets = 0;
-    const Sent* newest = nullptr;  // of those sent last, as it was
-    Sent newest_copy;
+    std::optional<Sent> newest;       // of those sent last
     std::optional<Time> newest_once;  // when the newest that was sent once was sent
     bool in_order = false;
   };
 
   void on_data(const TcpSegment&, Time now);
   void on_acknowledgement(const TcpSegment&, Time now);
+  Acked acked_by(const TcpSegment&);
   void note(Sent&, Acked&);
+  void measure_trip(double rtt_s);
+  flow::RateSample sample_of(const Acked&, std::uint64_t prior_in_flight, Time now);
   std::uint32_t find_lost(Time now);
   void lose(Sent&);
   void begin_recovery();
