@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 
 #include "longhaul/base/testing/effort.h"
@@ -123,6 +125,25 @@ TEST(Tcp, MarksThePacketsOfOneConnection) {
   const auto dialled = good(parse_address(dialled_from));
   EXPECT_EQ(class_of(descriptor_at(pair.listener->port())), 40 << 2);
   EXPECT_EQ(class_of(descriptor_at(dialled->port)), 0);
+}
+
+TEST(Tcp, PacesOneConnectionAndHoldsLessOfIt) {
+  LoopbackPair pair;
+  const int fd = descriptor_at(pair.listener->port());
+  const auto seen = [fd] {
+    std::uint64_t rate = 0;
+    int unsent = 0;
+    socklen_t size = sizeof rate, other = sizeof unsent;
+    EXPECT_EQ(getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &size), 0);
+    EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, &other), 0);
+    return std::pair(rate, unsent);
+  };
+  pair.accepted->set_pacing(2e6);
+  EXPECT_EQ(seen(), std::pair(std::uint64_t{2'000'000}, 60'000));
+  pair.accepted->set_pacing(1e5);
+  EXPECT_EQ(seen().second, 16 * 1024);
+  pair.accepted->set_pacing(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(seen(), std::pair(~std::uint64_t{0}, 256 * 1024));
 }
 
 TEST(Tcp, TheLoopbackKeepsItsCongestionControl) {
