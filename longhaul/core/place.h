@@ -23,7 +23,7 @@ struct Place {
   std::uint32_t chunk_bytes = 256 * 1024;
   bool phantom = false;
   std::uint32_t chunk_run = 1;
-  // Simulated: a value counts as so many on the wire. The vector is cut as the one it stands for.
+  // Simulated: each value counts as this many on the wire. Vectors are cut accordingly.
   double wire_scale = 1;
   // Each site has test samples of its own: a report is scored at all workers (score_sum.h).
   bool own_tests = false;
@@ -35,11 +35,11 @@ struct Place {
   const Member& member(Rank rank) const { return members->at(rank); }
   const Member& me() const { return member(self); }
   bool comes_back() const { return me().incarnation > 0; }
-  // How many values stand for so many, at least one.
+  // The number of values that count as `values` on the wire; at least one.
   std::uint64_t standing_for(std::uint64_t values) const {
     return std::uint64_t(std::max(1.0, std::round(double(values) / wire_scale)));
   }
-  // The values of a chunk; scaled, at least one fp64 number, as two.
+  // Values in a chunk. Scaled: at least two, which hold one fp64 number.
   std::uint64_t chunk() const {
     return std::max<std::uint64_t>(standing_for(chunk_bytes / sizeof(float)),
                                    wire_scale > 1 ? 2 : 1);

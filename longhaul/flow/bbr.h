@@ -28,10 +28,7 @@ namespace longhaul::flow {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// So long after it began, a paced connection with nothing under way begins anew (net/tcp.cpp).
-inline constexpr Nanoseconds kRenewAfter = std::chrono::seconds(3);
-
-// What one acknowledgement says. Counts are of packets.
+// An acknowledgement, as a sample of the delivery rate (in packets).
 struct RateSample {
   Nanoseconds now{0};
   std::uint64_t delivered = 0;        // since the acknowledged packet was sent
@@ -45,7 +42,7 @@ struct RateSample {
   bool ack_delayed = false;  // its receiver may have waited with it
 };
 
-// What the connection has counted when it comes.
+// The connection's counters at that time.
 struct Counts {
   std::uint64_t delivered = 0, lost = 0;
   std::uint64_t in_flight = 0;
@@ -57,17 +54,17 @@ class Bbr {
  public:
   static constexpr double kFirstWindow = 10;
 
-  // `random`: draws where in its cycle of eight it begins to probe.
+  // `random` draws the phase of its cycle at which it begins to probe.
   explicit Bbr(double bytes_per_packet, Random random) : mss_(bytes_per_packet), random_(random) {}
 
-  // The connection is open; its first packets took so long, there and back.
+  // The connection is open. `rtt_s`: of its first packets.
   void begin(double rtt_s, Nanoseconds now);
   // As begin(), with the window that it has.
   void renew(double rtt_s, Nanoseconds now);
   bool is_paced() const { return most_pacing_ < kUnlimited; }
   // A small packet by itself was answered in a pause.
   void on_ping(double rtt_s, Nanoseconds now);
-  // Returns whether the connection is to count as short of data from here on (it rests).
+  // True: it rests. The owner then treats the connection as short of data.
   bool on_ack(const RateSample&, const Counts&);
   void on_timeout(const Counts&, Nanoseconds now);  // all that was in flight counts as lost
   // Data after a pause in which nothing was in flight and the sender had nothing to send.
@@ -81,7 +78,7 @@ class Bbr {
 
  private:
   enum class Mode : std::uint8_t { startup, drain, probe, rest };
-  struct Peak {  // of the last kRounds round trips: the three best, oldest first
+  struct Peak {  // the three best rates of the last kRounds round trips, oldest first
     struct At {
       std::uint64_t round = 0;
       double rate = 0;

@@ -465,11 +465,11 @@ void EventLoop::summed(Rank, Rank senior, Round round, const Evaluation& sum) {
 void EventLoop::follow(Rank, const View& before, const View& now) {
   if (!now.has(place_.self)) return;
   if (!peers_.meeting().is_member()) peers_.admitted();
+  if (now.live.size() < place_.size()) peers_.end_pacing();
   const std::string goes_on =
       fmt::format("the run goes on with {} of {} nodes", now.live.size(), place_.size());
   for (const Rank rank : before.live) {
     if (now.has(rank)) continue;
-    peers_.end_pacing();
     const std::string& trouble = troubles_[rank];
     on_note(fmt::format("{} is declared lost{}{}; {}", name(rank), trouble.empty() ? "" : ": ",
                         trouble, goes_on));

@@ -15,9 +15,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
+
+#include "longhaul/core/pacing.h"
 
 namespace longhaul::net {
 
@@ -203,13 +206,8 @@ struct Socket : std::enable_shared_from_this<Socket> {
   bool delivering = false;
 };
 
-// So long after a paced connection's bbr began it may begin anew (as flow::kRenewAfter).
-constexpr auto kRenewAfter = std::chrono::seconds(3);
-
 // Small frames must not wait for others (Nagle), and the kernel should hold little that was
 // written but not sent: what it holds cannot be overtaken by a higher class.
-constexpr int kMostUnsent = 256 * 1024;
-
 void hold_unsent(int handle, int bytes) {
   setsockopt(handle, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
@@ -217,7 +215,7 @@ void hold_unsent(int handle, int bytes) {
 void tune(tcp::socket& socket) {
   ErrorCode ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  hold_unsent(socket.native_handle(), kMostUnsent);
+  hold_unsent(socket.native_handle(), most_unsent(std::numeric_limits<double>::infinity()));
 }
 
 class TcpStream final : public Stream {
@@ -279,10 +277,7 @@ class TcpStream final : public Stream {
     const std::uint64_t rate = limits ? std::uint64_t(most) : ~std::uint64_t{0};
     const int handle = socket_->socket.native_handle();
     setsockopt(handle, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
-    // What is paced slowly would hold up what is more urgent for long.
-    constexpr double kHold_s = 0.03;
-    hold_unsent(handle, int(limits ? std::clamp(most * kHold_s, 16.0 * 1024, double(kMostUnsent))
-                                   : kMostUnsent));
+    hold_unsent(handle, most_unsent(most));
     is_paced_ = limits && congestion_ == "bbr";
     renewed_ = std::chrono::steady_clock::now();
   }

@@ -56,7 +56,7 @@ Result<std::unique_ptr<sim::Network>> packet_network(const Job& job, const Membe
     return refused("[[site]]", fmt::format("{} nodes at most, found {}", kMost, members.size()));
   if (job.wan.tcp != "bbr") return refused("[wan] tcp", "\"bbr\"");
   if (!job.wan.slow_start) return refused("[wan] slow_start", "true");
-  if (job.transfer.entry->name != "reliable") return refused("[transfer] kind", "\"reliable\"");
+  if (!job.transfer.entry->traits.lossless) return refused("[transfer] kind", "\"reliable\"");
   if (job.network.streams > 1) return refused("[net] streams", "1");
   sim::PacketConfig config{
       .wan = job.network, .site_of = {}, .seed = job.job.seed, .pacing = planned_pacing(job)};

@@ -37,9 +37,17 @@ std::map<std::pair<Rank, Rank>, double> planned_pacing(const Job& job) {
   // Each pair as fast as the busiest link on its way allows all that pass it; acknowledgements of
   // what comes back pass it, too.
   const double payload = (1 - flow::ack_share({})) / flow::kIpPerByte;
+  std::map<flow::SitePair, double> shared;  // of the busiest shared link on the way
+  for (const flow::Wan::Shared& link : wan.shared) {
+    double seconds = 0;
+    for (const flow::SitePair& way : link.pairs)
+      if (const auto load = bytes.find(way); load != bytes.end())
+        seconds += load->second / link.rate;
+    for (const flow::SitePair& way : link.pairs) shared[way] = std::max(shared[way], seconds);
+  }
   for (const auto& [way, load] : bytes) {
     const double seconds =
-        std::max({busy.up[way.first], busy.down[way.second], busy.pairs.at(way)});
+        std::max({busy.up[way.first], busy.down[way.second], busy.pairs.at(way), shared[way]});
     if (load > 0 && seconds > 0) pacing[way] = load / seconds * payload;
   }
   return pacing;

@@ -64,6 +64,17 @@ TEST(Pacing, NoLinkGetsMoreThanItCarries) {
   }
 }
 
+// Three pairs cross a backbone of 30 Mbit/s, which is narrower than their sites' links.
+TEST(Pacing, ASharedLinkIsDividedToo) {
+  const std::string backbone =
+      "queue = \"drop_tail\"\n[[wan.shared]]\nname = \"sea\"\nmbps = 30\nfrom = [\"s1\", "
+      "\"s2\", \"s3\"]\nto = [\"s0\"]\n";
+  const Pacing hub = pacing_of(job_of(with("bsp", "hub"), {66, 66, 66, 66}, backbone));
+  const double third = 10 * 125000 * kPayload;
+  for (const Rank from : {1u, 2u, 3u}) EXPECT_NEAR(hub.at({from, 0}), third, 1e-3 * third);
+  EXPECT_NEAR(hub.at({0, 1}), 22 * 125000 * kPayload, 1e3);
+}
+
 TEST(Pacing, IsForPlainQueuesAndPlansFromGivenRates) {
   const std::vector<double> two = {66, 66};
   EXPECT_FALSE(pacing_of(job_of(with("bsp", "forest"), two)).empty());

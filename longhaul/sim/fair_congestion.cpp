@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "longhaul/flow/bbr.h"
+#include "longhaul/core/pacing.h"
 #include "longhaul/sim/fair_network.h"
 
 namespace longhaul::sim {
@@ -93,7 +93,7 @@ void FairNetwork::wake_control(Connection& c, Time now) {
   }
   if (config_.paced && c.service.priority < kControl.priority && !c.in_probe_rtt)
     if (const auto probe_rtt = flow::probe_rtt(config_.tcp, rtt);
-        probe_rtt && now >= later(c.probe_rtt_at, -probe_rtt->every_s) + flow::kRenewAfter)
+        probe_rtt && now >= later(c.probe_rtt_at, -probe_rtt->every_s) + kRenewAfter)
       end_probe_rtt(c, now);
   update_probe_rtt(c, now);
 }

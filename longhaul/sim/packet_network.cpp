@@ -1,5 +1,7 @@
 #include "longhaul/sim/packet_network.h"
 
+#include "longhaul/core/pacing.h"
+
 namespace longhaul::sim {
 namespace {
 
@@ -39,8 +41,7 @@ double PacketNetwork::rtt_s(Rank from, Rank to) const {
 TcpEndpoint PacketNetwork::tcp(Rank at, Rank peer, bool control, Time now) const {
   const std::uint32_t range = peer * 2 + control;
   TcpEndpoint made(rtt_s(at, peer), Random(config_.seed, {Purpose::network, 0, at, range}), now);
-  if (const auto paced = config_.pacing.find({at, peer}); paced != config_.pacing.end() && !control)
-    made.limit_pacing(paced->second);
+  made.limit_pacing(pacing(at, peer, control));
   return made;
 }
 
@@ -50,19 +51,16 @@ std::uint32_t PacketNetwork::end(Rank at, Rank peer, bool control, Time now) {
   const auto first = std::uint32_t(ends_.size());
   for (const auto& [here, there] : {std::pair{at, peer}, std::pair{peer, at}}) {
     index_[{here, there, control}] = std::uint32_t(ends_.size());
-    ends_.push_back({here, there, control, here == at ? first + 1 : first,
-                     tcp(here, there, control, now), held(here, there)});
+    ends_.push_back(
+        {here, there, control, here == at ? first + 1 : first, tcp(here, there, control, now)});
     wake_ups_.add(WakeUpQueue::kNever);
   }
   return first;
 }
 
-// As net/tcp.cpp has it: what the kernel of the sender holds and has not sent.
-std::uint64_t PacketNetwork::held(Rank at, Rank peer) const {
-  constexpr double kMost = 256 * 1024, kLeast = 16 * 1024, kPaced_s = 0.03;
+double PacketNetwork::pacing(Rank at, Rank peer, bool control) const {
   const auto paced = config_.pacing.find({at, peer});
-  if (paced == config_.pacing.end()) return std::uint64_t(kMost);
-  return std::uint64_t(std::clamp(paced->second * kPaced_s, kLeast, kMost));
+  return control || paced == config_.pacing.end() ? flow::kUnlimited : paced->second;
 }
 
 void PacketNetwork::submit(Packet packet, Time now) {
@@ -112,7 +110,8 @@ void PacketNetwork::pump(std::uint32_t at, Time now) {
                                        now);
     if (outcome) settle(*outcome);
   });
-  while (!from.departing.empty() && from.departing.front().end <= from.tcp.sent() + from.held) {
+  const auto held = std::uint64_t(most_unsent(pacing(from.at, from.peer, from.control)));
+  while (!from.departing.empty() && from.departing.front().end <= from.tcp.sent() + held) {
     const PacketId id = from.departing.front().message;
     from.departing.pop_front();
     if (!in_flight_.is_current(id)) continue;
@@ -179,10 +178,7 @@ void PacketNetwork::open_anew(std::uint32_t at, Time now) {
 // The plan is another then.
 void PacketNetwork::end_pacing() {
   config_.pacing.clear();
-  for (End& one : ends_) {
-    one.tcp.limit_pacing(flow::kUnlimited);
-    one.held = held(one.at, one.peer);
-  }
+  for (End& one : ends_) one.tcp.limit_pacing(flow::kUnlimited);
 }
 
 void PacketNetwork::cut(Rank from, Rank to, Time now) {

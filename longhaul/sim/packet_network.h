@@ -62,8 +62,7 @@ class PacketNetwork final : public Network {
     bool control = false;
     std::uint32_t other = 0;  // the connection's other end
     TcpEndpoint tcp;
-    std::uint64_t held = 0;    // bytes that have departed before they are sent
-    std::uint32_t opened = 0;  // times; what was sent before is lost
+    std::uint32_t opened = 0;                           // times; what was sent before is lost
     std::deque<Awaited> departing = {}, arriving = {};  // of what this end sends
   };
   struct UnderWay {
@@ -80,7 +79,7 @@ class PacketNetwork final : public Network {
   void settle(const PacketOutcome&);
   void open_anew(std::uint32_t end, Time now);
   double rtt_s(Rank at, Rank peer) const;
-  std::uint64_t held(Rank at, Rank peer) const;
+  double pacing(Rank at, Rank peer, bool control) const;
   void end_pacing();
 
   PacketConfig config_;

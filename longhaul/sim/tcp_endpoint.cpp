@@ -1,5 +1,7 @@
 #include "longhaul/sim/tcp_endpoint.h"
 
+#include "longhaul/core/pacing.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -39,7 +41,7 @@ void TcpEndpoint::write(std::uint64_t bytes, Time now) {
   if (in_flight_ == 0 && written_ == next_ && now - idle_since_ > kPingAfter)
     control_.on_ping(base_rtt_s_, idle_since_ + (now - idle_since_) / kPingAfter * kPingAfter);
   if (control_.is_paced() && in_flight_ == 0 && written_ == next_ &&
-      now - renewed_ >= flow::kRenewAfter) {
+      now - renewed_ >= kRenewAfter) {
     control_.renew(least_rtt_s_, now);
     renewed_ = now;
   }
@@ -68,7 +70,7 @@ void TcpEndpoint::transmit(Sent& one, Time now) {
   one.delivered_at = delivered_at_;
   one.delivered = delivered_;
   one.app_limited = app_limited_until_ > 0;
-  one.in_flight = ++in_flight_;
+  ++in_flight_;
 }
 
 void TcpEndpoint::acknowledge(TcpSegment& out) {

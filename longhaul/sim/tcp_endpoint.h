@@ -65,7 +65,7 @@ class TcpEndpoint {
     enum class State : std::uint8_t { in_flight, arrived, lost } state{};
     bool again = false, app_limited = false;
     Time at{0}, first_at{0}, delivered_at{0};
-    std::uint64_t delivered = 0, in_flight = 0;
+    std::uint64_t delivered = 0;
     std::uint64_t end() const { return begin + length; }
   };
   struct Acked {  // by one segment
