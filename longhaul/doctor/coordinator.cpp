@@ -24,7 +24,7 @@ struct Line {
   MachineFacts facts;
 };
 
-// One attempt. A site that is there but unfit is not asked again: that is for a person.
+// Makes one attempt. An unfit site that answers is not tried again: a person must fix it.
 Result<Line> connect_once(const LocalSite& self, std::uint32_t site, const Deadline& deadline) {
   LH_LET(session, connect_to(self, site, Purpose::control, deadline));
   auto facts = session.channel.receive<MachineFacts>(Kind::facts, deadline);
@@ -40,7 +40,7 @@ Line connect_until(const LocalSite& self, std::uint32_t site, const Deadline& de
         deadline.stopped())
       return Line{std::nullopt, line.error().what, "", {}};
     std::this_thread::sleep_for(kPause);
-    // What an attempt without time says is not why the others failed.
+    // An attempt without time left would hide the reason why the others failed.
     if (Clock::now() >= deadline.end) return Line{std::nullopt, line.error().what, "", {}};
   }
 }
@@ -68,7 +68,7 @@ PairResult request_probe(const LocalSite& self, Line& line, Pair who, const Meas
     result->failure = ascii(result->failure);
     return *std::move(result);
   }
-  line.channel.reset();  // what comes later would be of this pair
+  line.channel.reset();  // later messages could belong to this pair
   none.failure = line.failure = result.error().what;
   return none;
 }

@@ -7,9 +7,9 @@
 namespace longhaul::doctor {
 namespace {
 
-// Which sites a measurement failed to bring together with a site.
+// The sites that a measurement failed to connect with a site.
 struct Tries {
-  std::vector<std::string> by, of;  // who dialled it, whom it dialled, in vain
+  std::vector<std::string> by, of;  // sites that dialled it in vain; sites that it dialled in vain
   std::size_t reached = 0;
   std::string failure;  // the first
 };
@@ -67,7 +67,7 @@ class Judge {
     return tries.reached == 0 && !(tries.by.empty() && tries.of.empty());
   }
 
-  // A site that nobody came together with is one finding, not one for each other site.
+  // Reports a site that no other site could connect with as one finding, not one for each site.
   void reach(std::uint32_t site) {
     const SiteReport& one = report_.sites[site];
     const Tries tries = tries_of(site);

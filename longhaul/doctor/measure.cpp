@@ -8,7 +8,8 @@ namespace longhaul::doctor {
 namespace {
 
 constexpr int kWindows = 10;
-constexpr double kHeaders = 52;  // IP 20, TCP 20, its time stamps 12
+constexpr double kShortestWait = 0.005;  // seconds; less may be the machines' own
+constexpr double kHeaders = 52;          // IP 20, TCP 20, its time stamps 12
 
 double seconds_of_ns(std::int64_t ns) { return double(ns) * 1e-9; }
 
@@ -44,6 +45,21 @@ RoundTripStats round_trip_stats(std::span<const PingTimes> exchanges) {
   const auto quickest = std::min_element(round_trips.begin(), round_trips.end());
   return {*quickest, median(round_trips),
           exchanges[std::size_t(quickest - round_trips.begin())].offset()};
+}
+
+double long_round_trip(std::vector<double> round_trips) {
+  constexpr std::size_t kRank = 3;
+  if (round_trips.size() < kRank) return 0;
+  std::nth_element(round_trips.begin(), round_trips.end() - kRank, round_trips.end());
+  return *(round_trips.end() - kRank);
+}
+
+QueueSeen queue_seen(double least, double transfer, double beside) {
+  const double own = transfer - least, other = beside - least;
+  if (own < kShortestWait || beside == 0) return {};
+  if (other >= own / 2) return {QueueSeen::Kind::shared, other};
+  if (other <= own / 4) return {QueueSeen::Kind::per_flow, own};
+  return {};
 }
 
 double steady_rate(std::span<const Sample> samples) {

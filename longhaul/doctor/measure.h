@@ -28,6 +28,24 @@ struct RoundTripStats {
 };
 RoundTripStats round_trip_stats(std::span<const PingTimes>);
 
+// The third longest of several round trips, in seconds: a pause of the machine may delay two. 0:
+// there are fewer than three.
+double long_round_trip(std::vector<double> round_trips);
+
+// The queue before the slowest link of a path, as a transfer that fills the link shows it.
+struct QueueSeen {
+  enum class Kind : std::uint8_t {
+    unknown,   // no packets waited, or no datagram came
+    shared,    // datagrams wait behind the transfer
+    per_flow,  // the transfer waits alone
+  };
+  Kind kind = Kind::unknown;
+  double wait_s = 0;  // the longest wait; the queue holds at least that
+};
+// Round trips in seconds: the least one, the longest of the transfer, the longest of datagrams
+// beside it (0: unknown).
+QueueSeen queue_seen(double least, double transfer, double beside);
+
 // Bytes received by a time, in seconds.
 struct Sample {
   double at = 0, bytes = 0;

@@ -35,6 +35,24 @@ TEST(Measure, TheQuickestExchangeGivesTheOffset) {
   EXPECT_NEAR(round_trips.offset, 0, 1e-9);
 }
 
+TEST(Measure, TwoLateDatagramsAreNoQueue) {
+  EXPECT_EQ(long_round_trip({0.04, 0.9, 0.05, 0.9, 0.04}), 0.05);
+  EXPECT_EQ(long_round_trip({0.04, 0.9}), 0);
+}
+
+TEST(Measure, AQueueIsSharedWhereDatagramsWaitBehindTheTransfer) {
+  using enum QueueSeen::Kind;
+  const auto expect = [](const QueueSeen& queue, QueueSeen::Kind kind, double wait_s) {
+    EXPECT_EQ(queue.kind, kind);
+    EXPECT_NEAR(queue.wait_s, wait_s, 1e-9);
+  };
+  expect(queue_seen(0.040, 0.085, 0.088), shared, 0.048);
+  expect(queue_seen(0.040, 0.085, 0.043), per_flow, 0.045);
+  expect(queue_seen(0.040, 0.085, 0.056), unknown, 0);  // between both
+  expect(queue_seen(0.040, 0.044, 0.088), unknown, 0);  // the transfer did not wait
+  expect(queue_seen(0.040, 0.085, 0), unknown, 0);      // no datagram came
+}
+
 TEST(Measure, SlowStartDoesNotCount) {
   std::vector<Sample> samples;
   double bytes = 0;

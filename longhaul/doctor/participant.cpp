@@ -20,10 +20,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Time kHelloTimeout = 5s;   // for a stranger to say who he is
-constexpr Time kLeaderTimeout = 1h;  // of the first site, between two things that it asks for
+constexpr Time kHelloTimeout = 5s;   // for the hello of a new caller
+constexpr Time kLeaderTimeout = 1h;  // between two requests of the first site
 
-// The host of a caller, and its connection; nothing: nobody called in a tenth of a second.
+// Returns the host of a caller and its connection; empty after 0.1 s without a call.
 std::optional<std::pair<std::string, int>> accept_one(std::span<const int> listening_sockets) {
   std::vector<pollfd> waits;
   for (const int one : listening_sockets) waits.push_back({one, POLLIN, 0});
@@ -41,12 +41,12 @@ std::optional<std::pair<std::string, int>> accept_one(std::span<const int> liste
   return std::nullopt;
 }
 
-// One site's part: a thread that listens, and one for each connection.
+// One site's participant: a listening thread, and a thread for each connection.
 class Participant {
  public:
   Participant(const LocalSite& self, const ParticipantOptions& options)
       : self_(self), options_(options) {
-    // Whatever ends this ends the threads, too.
+    // Every end of the participant also ends its threads.
     own_.stop = [this] { return over_.load() || (self_.stop && self_.stop()); };
   }
   Status run(std::span<const int> listening_sockets) {
@@ -76,7 +76,7 @@ class Participant {
     std::string host;
     Clock::time_point since = Clock::now();
     std::thread thread;
-    // It has said who it is; it has to go, for another caller.
+    // is_known: it has introduced itself. has_to_go: another caller gets its place.
     std::atomic<bool> is_known{false}, has_to_go{false}, done{false};
   };
   void serve(int connection, Server& server) {
@@ -107,7 +107,7 @@ class Participant {
     bool asked = false;
     const Status end = follow(session->channel, asked);
     const std::lock_guard lock(mutex_);
-    if (!end && !asked) {  // its call broke off: it calls again
+    if (!end && !asked) {  // the site will call again
       coordinator_seen_ = false;
       last_ = Clock::now();
     } else {
@@ -115,7 +115,8 @@ class Participant {
     }
   }
 
-  // As at the port of a run: net/callers.h. Whoever has said who it is keeps its place.
+  // Returns true if the caller gets a place, as at the port of a run (net/callers.h). A caller that
+  // has introduced itself keeps its place.
   bool make_room_for(const std::string& host) {
     const auto is_member = [&](const std::string& of) {
       return std::ranges::any_of(self_.addresses, [&](const net::Address& address) {
@@ -140,7 +141,7 @@ class Participant {
     const std::lock_guard lock(mutex_);
     options_.on_progress(text);
   }
-  // Does what the first site asks, until it says goodbye.
+  // Serves the requests of the first site until it says goodbye.
   Status follow(Channel& channel, bool& asked) {
     const Deadline soon = Deadline::within(kHelloTimeout, own_.stop);
     LH_TRY(channel.send(Kind::hello, own_.hello(Purpose::control), soon));
@@ -156,8 +157,8 @@ class Participant {
         return channel.wrong(any->kind, "of a site that is not another of this job");
       asked = true;
       report_progress(fmt::format("measuring the path to {}", own_.names[ask.to]));
-      LH_TRY(channel.send(Kind::result, probe(own_, ask.to, ask.plan),
-                          Deadline::within(kHelloTimeout, own_.stop)));
+      const PairResult result = probe(own_, ask.to, ask.plan);
+      LH_TRY(channel.send(Kind::result, result, Deadline::within(kHelloTimeout, own_.stop)));
     }
   }
 
@@ -172,7 +173,8 @@ class Participant {
     }
   }
 
-  // Without the first site it stays for the others, who may be told to call it; not for long.
+  // Returns true if the participant has ended. Without the first site it ends some time after the
+  // last measurement of another site.
   bool over() {
     const std::lock_guard lock(mutex_);
     if (end_) return true;
@@ -191,14 +193,14 @@ class Participant {
 
   const LocalSite& self_;
   const ParticipantOptions& options_;
-  LocalSite own_ = self_;          // with a stop of its own
-  std::mutex mutex_;               // of what follows, and of on_progress()
-  bool coordinator_seen_ = false;  // the first site is here, or was
+  LocalSite own_ = self_;          // with its own stop
+  std::mutex mutex_;               // guards the members up to last_, and on_progress()
+  bool coordinator_seen_ = false;  // the first site is or was connected
   std::optional<Status> end_;
   std::size_t probed_ = 0;
-  Clock::time_point last_ = Clock::now();  // when somebody measured
+  Clock::time_point last_ = Clock::now();  // last measurement
   std::atomic<bool> over_{false};
-  std::list<Server> servers_;  // of the listening thread
+  std::list<Server> servers_;  // used by the listening thread only
 };
 
 }  // namespace

@@ -17,12 +17,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Time kConnectTimeout = 10s;  // to connect and to greet
-constexpr Time kPingTimeout = 20s;     // all of them
-constexpr Time kDrainTimeout = 30s;    // for what is under way when the sender ends: slow links
-constexpr Time kStallTimeout = 10s;    // without a byte: the transfer has failed
+constexpr Time kConnectTimeout = 10s;  // for connecting and the hello
+constexpr Time kPingTimeout = 20s;     // for all pings together
+constexpr Time kDrainTimeout = 30s;    // for bytes in flight when the sender ends, on slow links
+constexpr Time kStallTimeout = 10s;    // without a byte for this long, the transfer has failed
 constexpr Time kSendInterval = 5ms;    // between two datagrams
-constexpr Time kLate = 2s;             // a datagram that comes later is lost
+constexpr std::uint32_t kMaxBeside = 10000;  // datagrams during the bulk of one direction
+constexpr Time kBesideInterval = 10ms;       // between two such datagrams
+constexpr Time kLate = 2s;                   // datagrams that arrive later count as lost
 
 std::int64_t wall() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -36,7 +38,7 @@ struct Endpoint {
   sockaddr_storage at{};
   socklen_t size = sizeof(sockaddr_storage);
 
-  // The address of one end of a connection: by getsockname() or getpeername().
+  // Returns the address of one end of a connection, from getsockname() or getpeername().
   static Endpoint of(const Channel& channel, int (&end)(int, sockaddr*, socklen_t*) noexcept) {
     Endpoint found;
     (void)end(channel.stream().descriptor(), found.raw(), &found.size);
@@ -79,12 +81,11 @@ class MarkedSocket {
  public:
   explicit MarkedSocket(const Endpoint& like)
       : descriptor_(socket(like.at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    const int on = 1, mark = int(kDscp) << 2;  // below it are the two bits of ECN
+    const int on = 1;
     setsockopt(descriptor_, IPPROTO_IP, IP_RECVTOS, &on, sizeof on);
-    setsockopt(descriptor_, IPPROTO_IP, IP_TOS, &mark, sizeof mark);
-    if (like.at.ss_family != AF_INET6) return;
-    setsockopt(descriptor_, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof on);
-    setsockopt(descriptor_, IPPROTO_IPV6, IPV6_TCLASS, &mark, sizeof mark);
+    if (like.at.ss_family == AF_INET6)
+      setsockopt(descriptor_, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof on);
+    mark(true);
   }
   MarkedSocket(const MarkedSocket&) = delete;
   MarkedSocket& operator=(const MarkedSocket&) = delete;
@@ -92,9 +93,15 @@ class MarkedSocket {
     if (descriptor_ >= 0) close(descriptor_);
   }
   int get() const { return descriptor_; }
+  // Sets whether later datagrams have the mark.
+  void mark(bool with) const {
+    const int mark = with ? int(kDscp) << 2 : 0;  // the two lower bits are ECN
+    setsockopt(descriptor_, IPPROTO_IP, IP_TOS, &mark, sizeof mark);
+    setsockopt(descriptor_, IPPROTO_IPV6, IPV6_TCLASS, &mark, sizeof mark);  // fails with IPv4
+  }
 
-  // Takes the next one off the socket, or an error (the port is closed there); false: none waits.
-  // `arrived` is empty for one that is none of ours.
+  // Takes the next datagram off the socket. Returns false if none waits, or on an error (the peer's
+  // port is closed). `arrived` is empty if the bytes are not a Datagram.
   bool take(std::optional<Arrived>& arrived) const {
     Arrived one;
     std::byte bytes[64];
@@ -123,8 +130,8 @@ class MarkedSocket {
   const int descriptor_;
 };
 
-// Answers datagrams that carry the token with one of the same size and DSCP. On the address of the
-// connection, at the site's TCP port if that is free: a firewall may pass both.
+// Answers datagrams that carry the token with one of the same size and mark. Uses the address of
+// the connection, and the site's TCP port if it is free: a firewall may pass both.
 class EchoSocket {
  public:
   EchoSocket(const Channel& beside, std::uint16_t port, std::uint64_t token)
@@ -144,8 +151,10 @@ class EchoSocket {
     // At most 256: a stranger's flood must not hold this thread.
     for (int i = 0; i < 256 && socket_.take(arrived); ++i) {
       if (!arrived || arrived->datagram.token != token_ || arrived->datagram.echo) continue;
-      counter_.add(arrived->datagram.number, arrived->dscp == kDscp);
+      const bool beside = arrived->datagram.beside;
+      if (!beside) counter_.add(arrived->datagram.number, arrived->dscp == kDscp);
       arrived->datagram.echo = true;
+      socket_.mark(!beside);
       const Buffer bytes = to_wire(arrived->datagram);
       sendto(socket_.get(), bytes.data(), bytes.size(), 0, arrived->from.raw(), arrived->from.size);
     }
@@ -159,8 +168,8 @@ class EchoSocket {
   DatagramCounter counter_{kMaxDatagrams};
 };
 
-// Sends plan.datagrams to the peer's echo socket and counts the answers. Zero if UDP cannot be
-// sent.
+// Sends plan.datagrams to the peer's echo socket and returns the count of answers. The count is
+// zero if UDP cannot be sent.
 DatagramCount send_datagrams(const Channel& beside, std::uint16_t port, std::uint64_t token,
                              const MeasurementPlan& plan, const Deadline& deadline) {
   DatagramCounter counter(plan.datagrams);
@@ -190,23 +199,68 @@ DatagramCount send_datagrams(const Channel& beside, std::uint16_t port, std::uin
   return counter.counted();
 }
 
+// Sends datagrams to the peer's echo socket during bulk, while the channel's loop runs. Their round
+// trips show whether they wait in the bulk's queue, in either direction.
+class BesideBulk {
+ public:
+  BesideBulk(const Channel& channel, std::uint16_t port, std::uint64_t token)
+      : loop_(channel.loop()), token_(token), socket_(Endpoint::of(channel, getpeername)) {
+    Endpoint to = Endpoint::of(channel, getpeername);
+    to.set_port(port);
+    if (port == 0 || connect(socket_.get(), to.raw(), to.size) != 0) return;
+    socket_.mark(false);
+    watch_ = net::watch_readable(loop_, socket_.get(), [this] { take(); });
+    send();
+  }
+  // Returns a long round trip in seconds; 0: unknown.
+  double rtt() const { return long_round_trip(round_trips_); }
+
+ private:
+  void send() {
+    if (sent_.size() == kMaxBeside) return;
+    const Buffer bytes = to_wire(Datagram{token_, std::uint32_t(sent_.size()), false, true});
+    sent_.push_back(loop_.now());
+    (void)::send(socket_.get(), bytes.data(), bytes.size(), 0);
+    timer_ = loop_.at(loop_.now() + kBesideInterval, [this] { send(); });
+  }
+  void take() {
+    std::optional<Arrived> arrived;
+    for (int i = 0; i < 256 && socket_.take(arrived); ++i) {
+      if (!arrived) continue;
+      const Datagram& one = arrived->datagram;
+      const bool is_ours = one.token == token_ && one.echo && one.beside;
+      if (!is_ours || one.number >= sent_.size() || round_trips_.size() == kMaxBeside) continue;
+      round_trips_.push_back(seconds(loop_.now() - sent_[one.number]));
+    }
+  }
+
+  net::Loop& loop_;
+  const std::uint64_t token_;
+  const MarkedSocket socket_;
+  std::vector<Time> sent_;  // index: number
+  std::vector<double> round_trips_;
+  std::unique_ptr<net::Watch> watch_;
+  net::Timer timer_;
+};
+
 // --- bulk ---------------------------------------------------------------------------------------
 
-// The kernel's view of the path.
-PathInfo path_of(const Channel& channel) {
+// Updates the kernel's view of the path.
+void look(const Channel& channel, PathInfo& known) {
   const int at = channel.stream().descriptor();
-  PathInfo known;
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (getsockopt(at, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) known.mtu = info.tcpi_pmtu;
+  if (getsockopt(at, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
+    known.mtu = info.tcpi_pmtu;
+    known.rtt_max_s = std::max(known.rtt_max_s, double(info.tcpi_rtt) * 1e-6);
+  }
   char name[16] = {};
   socklen_t length = sizeof name;
   if (getsockopt(at, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0)
     known.congestion = std::string(name, strnlen(name, sizeof name));
-  return known;
 }
 
-// Bytes that do not compress, the same for all.
+// Returns bytes that do not compress, always the same.
 Buffer noise() {
   Buffer bytes(kHead + kMaxMessage);
   const auto head = encode({Kind::bulk, kMaxMessage});
@@ -221,18 +275,23 @@ Buffer noise() {
 
 }  // namespace
 
-Status send_bulk(Channel& channel, const MeasurementPlan& plan, const Deadline& deadline) {
+Result<PathInfo> send_bulk(Channel& channel, const MeasurementPlan& plan,
+                           const Deadline& deadline) {
   if (!plan.congestion.empty())
     setsockopt(channel.stream().descriptor(), IPPROTO_TCP, TCP_CONGESTION, plan.congestion.data(),
                socklen_t(plan.congestion.size()));
   const Buffer bytes = noise();
   const auto end = Clock::now() + from_seconds(plan.seconds);
+  PathInfo path;
   for (double left = plan.mbytes * 1e6; left > 0 && Clock::now() < end && !deadline.stopped();
        left -= double(bytes.size())) {
     const Status sent = channel.write({bytes, {}, {}}, deadline.at_most(kStallTimeout));
     if (!sent) return channel.wrong(Kind::bulk, "it does not take it: " + sent.error().what);
+    look(channel, path);
   }
-  return channel.send(Kind::bulk_end, path_of(channel), deadline.at_most(kStallTimeout));
+  look(channel, path);
+  LH_TRY(channel.send(Kind::bulk_end, path, deadline.at_most(kStallTimeout)));
+  return path;
 }
 
 Result<Bulk> receive_bulk(Channel& channel, const Deadline& deadline) {
@@ -278,7 +337,7 @@ Status ping(Channel& channel, const MeasurementPlan& plan, PairResult& result,
             const Deadline& deadline) {
   std::vector<PingTimes> exchanges;
   for (std::uint32_t i = 0; i < plan.pings; ++i) {
-    // The steady clock gives the duration.
+    // The steady clock measures the duration.
     const auto begin = Clock::now();
     const Ping ping{wall()};
     LH_TRY(channel.send(Kind::ping, ping, deadline));
@@ -309,21 +368,24 @@ Status count(PeerSession& to, const LocalSite& self, const MeasurementPlan& plan
   return Ok{};
 }
 
-Status bulk_there(Channel& channel, const MeasurementPlan& plan, DirectionResult& way,
-                  const Deadline& deadline) {
+Status bulk_there(PeerSession& to, const LocalSite& self, const MeasurementPlan& plan,
+                  DirectionResult& way, const Deadline& deadline) {
+  Channel& channel = to.channel;
   LH_TRY(channel.send(Kind::upload, plan, deadline));
-  LH_TRY(send_bulk(channel, plan, deadline));
-  way.path = path_of(channel);
+  const BesideBulk beside(channel, plan.datagrams > 0 ? to.hello.udp_port : 0, self.token);
+  LH_LET(path, send_bulk(channel, plan, deadline));
   LH_LET(received, channel.receive<BulkResult>(Kind::received, deadline));
-  way.bulk = received;
+  way = {way.sent, way.counted, received, std::move(path), beside.rtt()};
   return Ok{};
 }
 
-Status bulk_back(Channel& channel, const MeasurementPlan& plan, DirectionResult& way,
-                 const Deadline& deadline) {
+Status bulk_back(PeerSession& to, const LocalSite& self, const MeasurementPlan& plan,
+                 DirectionResult& way, const Deadline& deadline) {
+  Channel& channel = to.channel;
   LH_TRY(channel.send(Kind::fetch, plan, deadline));
+  const BesideBulk beside(channel, plan.datagrams > 0 ? to.hello.udp_port : 0, self.token);
   LH_LET(bulk, receive_bulk(channel, deadline));
-  way = {way.sent, way.counted, bulk.received, bulk.sent};
+  way = {way.sent, way.counted, bulk.received, std::move(bulk.sent), beside.rtt()};
   return Ok{};
 }
 
@@ -332,12 +394,12 @@ Status measure(PeerSession& to, const LocalSite& self, const MeasurementPlan& pl
   const auto within = [&](Time time) { return Deadline::within(time, self.stop); };
   LH_TRY(ping(to.channel, plan, result, within(kPingTimeout)));
   LH_TRY(count(to, self, plan, result, within(datagrams_take(plan) + kStallTimeout)));
-  LH_TRY(bulk_there(to.channel, plan, result.there, within(bulk_takes(plan))));
-  LH_TRY(bulk_back(to.channel, plan, result.back, within(bulk_takes(plan))));
+  LH_TRY(bulk_there(to, self, plan, result.there, within(bulk_takes(plan))));
+  LH_TRY(bulk_back(to, self, plan, result.back, within(bulk_takes(plan))));
   return to.channel.send(Kind::bye, Empty{}, within(kConnectTimeout));
 }
 
-// One message of the asker.
+// Handles one message of the asking site.
 Status carry_out(Channel& channel, Channel::Any any, EchoSocket& echo, const LocalSite& self,
                  std::int64_t came) {
   const auto within = [&](Time time) { return Deadline::within(time, self.stop); };
@@ -356,7 +418,8 @@ Status carry_out(Channel& channel, Channel::Any any, EchoSocket& echo, const Loc
     }
     case Kind::fetch: {
       LH_LET(plan, channel.read<MeasurementPlan>(any.kind, any.body));
-      return send_bulk(channel, plan, within(bulk_takes(plan)));
+      LH_TRY(send_bulk(channel, plan, within(bulk_takes(plan))));
+      return Ok{};
     }
     default:
       return channel.wrong(any.kind, "came out of turn");
@@ -385,10 +448,10 @@ Status answer(PeerSession& from, const LocalSite& self, std::uint16_t port) {
   EchoSocket echo(channel, port, from.hello.token);
   LH_TRY(
       channel.send(Kind::hello, self.hello(Purpose::probe, echo.port()), within(kConnectTimeout)));
-  // Whenever this side waits.
+  // Answers datagrams whenever this side waits.
   const auto watch = net::watch_readable(channel.loop(), echo.descriptor(), [&] { echo.answer(); });
   for (;;) {
-    // The longest silence is while the asker waits for late datagrams.
+    // The longest silence occurs while the asking site waits for late datagrams.
     auto any = channel.receive_any(within(kStallTimeout + kMaxDatagrams * kSendInterval));
     const std::int64_t came = wall();
     if (!any) return channel.wrong(Kind::bye, any.error().what);

@@ -17,8 +17,8 @@ PairResult probe(const LocalSite&, std::uint32_t to, const MeasurementPlan&);
 Status answer(PeerSession&, const LocalSite&, std::uint16_t port);
 
 // Sends for plan.seconds or plan.mbytes, whichever ends first, then bulk_end. The bytes do not
-// compress.
-Status send_bulk(Channel&, const MeasurementPlan&, const Deadline&);
+// compress. Returns what bulk_end said.
+Result<PathInfo> send_bulk(Channel&, const MeasurementPlan&, const Deadline&);
 
 struct Bulk {
   BulkResult received;

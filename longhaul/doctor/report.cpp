@@ -40,6 +40,11 @@ void add_measured(std::vector<std::string>& row, const Report::Direction& direct
   row.push_back(!way.udp_passes()
                     ? "-"
                     : cell(marks_survive(way) ? "kept" : "lost", grade_dscp(way, report)));
+  const QueueSeen queue = queue_of(pair, way);
+  row.push_back(queue.kind == QueueSeen::Kind::unknown
+                    ? "-"
+                    : fmt::format("{} {}", number(queue.wait_s * 1e3),
+                                  queue.kind == QueueSeen::Kind::shared ? "shared" : "own"));
 }
 
 Json site_json(const SiteReport& site) {
@@ -61,7 +66,7 @@ Json direction_json(const Report& report, std::uint32_t from, std::uint32_t to) 
   json["reached"] = pair && pair->reached;
   json["failure"] = pair ? pair->failure : "";
   for (const char* key : {"rtt_ms", "rtt_min_ms", "clock_offset_ms", "loss", "mbps", "goodput_mbps",
-                          "mtu", "dscp_kept", "congestion"})
+                          "mtu", "dscp_kept", "congestion", "queue", "queue_ms"})
     json[key] = nullptr;
   const auto direction = report.direction(from, to);
   if (!direction) return json;
@@ -79,6 +84,11 @@ Json direction_json(const Report& report, std::uint32_t from, std::uint32_t to) 
   json["goodput_mbps"] = goodput_mbps(way);
   if (way.path.mtu != 0) json["mtu"] = way.path.mtu;
   if (!way.path.congestion.empty()) json["congestion"] = ascii(way.path.congestion);
+  const QueueSeen queue = queue_of(*pair, way);
+  if (queue.kind != QueueSeen::Kind::unknown) {
+    json["queue"] = queue.kind == QueueSeen::Kind::shared ? "drop_tail" : "per_flow";
+    json["queue_ms"] = queue.wait_s * 1e3;
+  }
   return json;
 }
 
@@ -116,9 +126,9 @@ Table site_table(const Report& report) {
 }
 
 Table pair_table(const Report& report) {
-  Table table{
-      {"from", "to", "rtt ms", "least", "loss", "Mbit/s", "goodput", "clock ms", "MTU", "DSCP"},
-      {}};
+  Table table{{"from", "to", "rtt ms", "least", "loss", "Mbit/s", "goodput", "clock ms", "MTU",
+               "DSCP", "queue ms"},
+              {}};
   for (std::uint32_t from = 0; from < report.sites.size(); ++from)
     for (std::uint32_t to = 0; to < report.sites.size(); ++to) {
       if (from == to) continue;

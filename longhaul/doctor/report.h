@@ -1,5 +1,5 @@
 #pragma once
-// The doctor's report: measurements, findings and remedies. Plain values; the functions are pure.
+// The doctor's report: measurements, findings and remedies. Plain values and pure functions.
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@ namespace longhaul::doctor {
 
 struct SiteReport {
   std::string name = {}, address = {};
-  bool present = false;      // its doctor connected
-  std::string failure = {};  // why not
+  bool present = false;      // whether the site's doctor connected
+  std::string failure = {};  // why it did not
   std::string release = {};
   MachineFacts facts = {};
 };
@@ -20,19 +20,19 @@ struct SiteReport {
 struct Report {
   std::string job = {}, job_hash = {};
   std::vector<SiteReport> sites = {};  // the first one writes the report
-  std::vector<PairResult> pairs = {};  // those that were tried
+  std::vector<PairResult> pairs = {};  // tried pairs
   MeasurementPlan plan = {};
   bool dscp = true;          // [net] dscp
   double silence_s = 10;     // [net] silence_s
-  double expected_loss = 0;  // the largest that the job's [wan] expects
+  double expected_loss = 0;  // largest loss in the job's [wan]
   bool interrupted = false;
 
-  const PairResult* pair(std::uint32_t a, std::uint32_t b) const;  // whichever dialled; null: none
-  // Of a direction that was measured.
+  const PairResult* pair(std::uint32_t a, std::uint32_t b) const;  // in either order; null: none
+  // A measured direction.
   struct Direction {
     const PairResult& pair;
     const DirectionResult& way;
-    double offset_s;  // the clock of `to` minus that of `from`
+    double offset_s;  // clock of `to` minus clock of `from`
   };
   std::optional<Direction> direction(std::uint32_t from, std::uint32_t to) const;
 };
@@ -43,24 +43,23 @@ struct Finding {
   Grade grade = Grade::note;
   std::string where, what, remedy;
 };
-// Worst first.
+// Returns the findings, worst first.
 std::vector<Finding> findings(const Report&);
 Grade worst(const std::vector<Finding>&);
 
 struct Table {
   std::vector<std::string> head;
-  std::vector<std::vector<std::string>>
-      rows;  // a cell that is bad ends with " !", a note with " ?"
+  std::vector<std::vector<std::string>> rows;  // a bad cell ends with " !", a note with " ?"
 };
 Table site_table(const Report&);
-Table pair_table(const Report&);  // a row for each ordered pair
+Table pair_table(const Report&);  // one row per ordered pair
 
 std::string to_json(const Report&);  // indented
 
-// TOML: [wan] with model = "fair", and a [[wan.link]] for every direction that was measured. Rates
-// are of IP bytes, delays half of the smallest round trip. Pairs without a measurement are named in
-// a comment and get the smallest rate and the longest delay of the others. Error: nothing was
-// measured.
+// Returns TOML: [wan] with model = "fair", the most common kind of queue, and a [[wan.link]] for
+// every measured direction. Rates count IP bytes. Delays are half of the smallest round trip. A
+// comment lists the pairs without a measurement; these get the smallest rate and the longest delay
+// of the others. Error: no pair was measured.
 Result<std::string> wan_toml(const Report&);
 
 }  // namespace longhaul::doctor

@@ -219,6 +219,31 @@ TEST(WanFile, HasEachDirectionAndNamesWhatIsMissing) {
   EXPECT_THAT(*text, Not(HasSubstr("\nfrom = \"site-2\"")));
 }
 
+// Of a direction with 40 ms of round trip.
+void show_queue(DirectionResult& way, double transfer_s, double beside_s) {
+  way.path.rtt_max_s = transfer_s;
+  way.beside_rtt_s = beside_s;
+}
+
+TEST(WanFile, QueuesAreAsMostDirectionsShowThem) {
+  Report report = good_report(3);
+  EXPECT_THAT(*wan_toml(report), HasSubstr("# Queues are unknown"));
+  EXPECT_THAT(*wan_toml(report), Not(HasSubstr("queue =")));
+  show_queue(report.pairs[0].there, 0.080, 0.090);
+  show_queue(report.pairs[1].there, 0.110, 0.100);
+  show_queue(report.pairs[1].back, 0.110, 0.120);
+  show_queue(report.pairs[2].back, 0.070, 0.041);
+  EXPECT_THAT(*wan_toml(report), HasSubstr("in 3 of 4 directions, for up to 50 to 80 ms.\n"
+                                           "queue = \"drop_tail\"\nqueue_ms = 60.0\n[[wan.link]]"));
+  for (DirectionResult* way : {&report.pairs[0].there, &report.pairs[1].there})
+    way->beside_rtt_s = 0.042;
+  EXPECT_THAT(*wan_toml(report), HasSubstr("in 3 of 4 directions.\nqueue = \"per_flow\"\n"));
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json["pairs"][0]["queue"], "per_flow");
+  EXPECT_NEAR(json["pairs"][0]["queue_ms"], 40, 1e-9);
+  EXPECT_TRUE(json["pairs"][2]["queue"].is_null());
+}
+
 TEST(WanFile, NothingMeasuredIsAnError) {
   Report report = good_report(2);
   isolate(report, 1);

@@ -51,6 +51,22 @@ class Lab(lab_test.Case):
                  for job in ("job.toml", "measured.toml")]
         self.assertAlmostEqual(times[1] / times[0], 1, delta=0.1)
 
+    def queues(self, wan):
+        done = self.longhaul("doctor", "job.toml", "--lab", "--json", "--write-wan", "wan.toml",
+                             "--force", "--set", *wan, "--seconds", "2", timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout)["pairs"], (self.folder / "wan.toml").read_text()
+
+    def test_a_plain_queue_is_found_and_measured(self):
+        self.close()
+        self.write(launch_test.job_of(SITES[:3]) + '[wan]\nmodel = "fair"\nup_mbps = 50\n'
+                   "down_mbps = 50\ndelay_ms = 20\n")
+        pairs, wan = self.queues(["wan.queue=drop_tail", "--set", "wan.queue_ms=60"])
+        for pair in pairs:
+            self.assertEqual(pair["queue"], "drop_tail", pair)
+            self.assertAlmostEqual(pair["queue_ms"], 60, delta=12, msg=str(pair))
+        self.assertIn('queue = "drop_tail"', wan)
+
     def test_the_site_behind_a_firewall_is_named(self):
         addresses = ",".join(f"{self.inside(site)[0]}:7000" for site in launch_test.SITES)
         # lima drops all that it would send, as a firewall does: nobody gets an answer.
