@@ -12,32 +12,33 @@ namespace longhaul {
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 PhiloxBlock philox4x32(PhiloxBlock counter, std::array<std::uint32_t, 2> key);
 
-// What a stream of random numbers is for. Never renumber: runs would change.
+// Purpose of a stream of random numbers. Never renumber: runs would change.
 enum class Purpose : std::uint8_t {
   test = 0,
   init = 1,       // initial parameters
-  partition = 2,  // which site holds which sample
+  partition = 2,  // assignment of samples to sites
   batches = 3,    // order of a site's samples
-  members = 4,    // which sites take part in a round
+  members = 4,    // sites that take part in a round
   codec = 5,
   jitter = 6,  // simulator: times of steps and links
   fault = 7,   // simulator
   overlay = 8,
   data = 9,      // synthetic data sets
-  trace = 10,    // of rates, delays and loss (flow/trace.h)
+  trace = 10,    // rates, delays and loss (flow/trace.h)
   network = 11,  // simulator: jitter and loss of packets
-  windows = 12,  // simulator: loss as congestion control sees it
-  drift = 13,    // of step times
-  speeds = 14,   // which site is how fast
+  windows = 12,  // simulator: loss for congestion control
+  drift = 13,    // drift of step times
+  speeds = 14,   // speed of each site
   transfer = 15,
-  delay = 16,  // of an update that is applied late on purpose
-  items = 17,  // of a generated stream of growing data
+  delay = 16,       // delay of an update that is applied late on purpose
+  items = 17,       // generated stream of growing data
+  resampling = 18,  // resampling of seeds, by `longhaul plan`
 };
 
 struct Stream {
   Purpose purpose = Purpose::test;
   std::uint64_t round = 0;   // low 32 bits count
-  std::uint32_t origin = 0;  // the rank it belongs to, or 0 for what all ranks draw alike
+  std::uint32_t origin = 0;  // owner's rank, or 0 for a draw that is equal on all ranks
   std::uint32_t range = 0;   // low 24 bits count
 };
 

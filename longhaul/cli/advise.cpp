@@ -1,13 +1,16 @@
-// longhaul plan: which combination reaches the job's target first on its network.
+// longhaul plan: finds the combination that reaches the job's target first on its network.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/cli/advise_candidates.h"
+#include "longhaul/cli/advise_kept.h"
 #include "longhaul/cli/advise_text.h"
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/compare_jobs.h"
@@ -31,249 +36,23 @@
 namespace longhaul::cli {
 namespace {
 
-// One thread. Every candidate that it hands out has a job().
-// The combinations that `longhaul plan` may try: which are legal, how fast each is by a dry run
-// without numbers, and which are near to one another.
-class AdviseCandidates {
-  // Strategies that measure something, and those that need a convex model.
-  static constexpr std::string_view kNotAdvised[] = {"staleness_lab", "skewscout", "gadmm", "lag"};
-  // Codecs that are tried, and of them the one with the fewest bytes.
-  static constexpr const char* kTriedCodecs[] = {"fp16", "int8", "q_top_k"};
-  static constexpr const char* kSparse = "q_top_k";
-  // With another codec only the overlays that are fast with the job's own are looked at.
-  static constexpr std::size_t kFastOverlays = 5;
-
-  static std::optional<std::uint64_t> steps_of(const run::Job& job) {
-    for (const run::ResolvedTable& table : run::resolved(job))
-      if (table.name == "sync")
-        for (const run::ResolvedKey& key : table.keys)
-          if (key.key == "steps" && !key.value.empty() &&
-              std::isdigit(static_cast<unsigned char>(key.value[0])))
-            return std::stoull(key.value);
-    return std::nullopt;
-  }
-
-  static bool is_faster(const Candidate& a, const Candidate& b) {
-    return a.samples_per_s > b.samples_per_s;
-  }
-
- public:
-  // `options` outlives this. `job`: as the options load it.
-  AdviseCandidates(const RunOptions& options, const run::Job& job)
-      : options_(options), codec_(job.kind("codec")) {}
-
-  // Times every legal strategy over every overlay, and with the sparse codec; those after `is_over`
-  // are counted only. Error: no combination can be simulated, or none was before the end.
-  Status predict_all(const std::function<bool()>& is_over) {
-    CompareAxes axes;
-    axes.syncs = axes.overlays = {"all"};
-    LH_LET(made, compared_jobs(options_, axes));
-    illegal_ = made.skipped.size();
-    // One overlay of every strategy after the other, so that none is left out when time is short.
-    std::map<std::string, std::size_t> seen;
-    std::vector<std::pair<std::size_t, const ComparedJob*>> order;
-    for (const ComparedJob& one : made.jobs) order.emplace_back(seen[one.job.kind("sync")]++, &one);
-    std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first; });
-    std::map<std::string, std::vector<Candidate>> by_sync;
-    stop_when(is_over);
-    for (const auto& [number, one] : order) {
-      const std::string sync = one->job.kind("sync");
-      if (std::ranges::find(kNotAdvised, sync) != std::end(kNotAdvised)) {
-        left_out_.insert(sync);
-      } else if (is_over()) {
-        ++not_predicted_;
-      } else if (const auto candidate = predicted({sync, one->job.kind("overlay"), codec_})) {
-        by_sync[sync].push_back(*candidate);
-      }
-    }
-    if (by_sync.empty() && not_predicted_ > 0)
-      return Error{
-          Error::Kind::timed_out,
-          "plan: nothing was simulated before the budget was over, or Ctrl-C came: give it "
-          "longer, --budget-minutes"};
-    if (by_sync.empty()) return invalid("plan: no combination can be simulated");
-    for (auto& [sync, candidates] : by_sync) {
-      std::stable_sort(candidates.begin(), candidates.end(), is_faster);
-      for (const Candidate& one : candidates) overlays_[sync].push_back(one.overlay);
-    }
-    for (const auto& [sync, overlays] : overlays_)
-      if (!is_over()) (void)fastest({sync, "", kSparse});
-    return Ok{};
-  }
-
-  // From now on nothing is predicted when this says so: candidates not predicted yet are counted.
-  void stop_when(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
-  // Of each strategy the overlay with the most samples a second; the same with the sparse codec
-  // where that is faster. The fastest first.
-  std::vector<Candidate> first() const {
-    std::map<std::string, Candidate> plain, sparse;
-    for (const auto& [choice, candidate] : predicted_) {
-      if (!candidate || choice.steps > 0) continue;
-      auto& best = choice.codec == codec_ ? plain : sparse;
-      const auto [at, fresh] = best.emplace(choice.sync, *candidate);
-      if (!fresh && is_faster(*candidate, at->second)) at->second = *candidate;
-    }
-    std::vector<Candidate> chosen;
-    for (const auto& [sync, candidate] : plain) {
-      chosen.push_back(candidate);
-      if (const auto at = sparse.find(sync);
-          at != sparse.end() && at->second.samples_per_s > 1.2 * candidate.samples_per_s)
-        chosen.push_back(at->second);
-    }
-    std::stable_sort(chosen.begin(), chosen.end(), is_faster);
-    return chosen;
-  }
-
-  // Of a candidate that did well: other codecs, each over the overlay that suits it best, other
-  // steps, and overlays that are as fast.
-  std::vector<Candidate> neighbours(const Candidate& near) {
-    std::vector<Candidate> found;
-    const Choice choice = choice_of(near);
-    const auto add = [&](const std::optional<Candidate>& one, double least) {
-      if (one && one->samples_per_s >= least * near.samples_per_s) found.push_back(*one);
-    };
-    std::vector<std::string> codecs = {codec_};
-    for (const char* codec : kTriedCodecs)
-      if (codec != codec_) codecs.push_back(codec);
-    for (const std::string& codec : codecs) {
-      if (codec == choice.codec) continue;
-      // What sends more may learn more of a sample; what sends less has to be faster.
-      Choice other = choice;
-      other.codec = codec;
-      add(predicted(other), 0.3);
-      add(fastest(other), 0.3);
-    }
-    if (const auto steps = steps_of(job(near)))
-      for (const double factor : {0.25, 0.5, 2.0, 4.0}) {
-        Choice other = choice;
-        other.steps = std::max<std::uint64_t>(1, std::uint64_t(double(*steps) * factor));
-        if (other.steps == *steps) continue;
-        if (other.steps == own_steps(choice)) other.steps = 0;
-        add(predicted(other), 0.3);
-      }
-    add_overlays(choice, near, 0.9 * near.samples_per_s, 2, found);
-    return found;
-  }
-
-  // As the user's, with an end by time or samples only.
-  const run::Job& job(const Candidate& candidate) const { return jobs_.at(candidate.label); }
-  // The end by rounds that the user's job has.
-  std::uint64_t max_rounds(const Candidate& c) const { return max_rounds_.at(c.label); }
-  std::size_t predicted() const { return predicted_.size(); }
-  std::size_t not_predicted() const { return not_predicted_; }
-  std::size_t illegal() const { return illegal_; }
-  const std::set<std::string>& left_out() const { return left_out_; }
-
- private:
-  // What tells candidates apart.
-  struct Choice {
-    std::string sync, overlay, codec;
-    std::uint64_t steps = 0;  // 0: as the job has it, or the strategy has none
-    auto operator<=>(const Choice&) const = default;
-  };
-  Choice choice_of(const Candidate& candidate) const { return choices_.at(candidate.label); }
-
-  // Nothing: it is illegal, or fails without numbers.
-  std::optional<Candidate> predicted(const Choice& choice) {
-    if (const auto known = predicted_.find(choice); known != predicted_.end()) return known->second;
-    if (is_over_ && is_over_()) {
-      ++not_predicted_;
-      return std::nullopt;
-    }
-    const auto at = predicted_.emplace(choice, std::nullopt).first;
-    CompareAxes axes;
-    axes.lenient = true;
-    axes.syncs = {choice.sync};
-    axes.overlays = {choice.overlay};
-    if (choice.codec != codec_) axes.codecs = {choice.codec};
-    if (choice.steps > 0) axes.sweeps = {fmt::format("sync.steps={}", choice.steps)};
-    auto made = compared_jobs(options_, axes);
-    if (!made) {
-      ++illegal_;
-      return std::nullopt;
-    }
-    ComparedJob& one = made->jobs.front();
-    const auto prediction = run::predict(one.job, embedding().learners);
-    if (!prediction || !(prediction->round_s > 0)) return std::nullopt;
-    max_rounds_.emplace(one.label, std::exchange(one.job.stop.max_rounds, std::uint64_t{1} << 53));
-    at->second =
-        Candidate{.label = one.label,
-                  .sets = {},
-                  .sync = choice.sync,
-                  .overlay = choice.overlay,
-                  .codec = choice.codec,
-                  .samples_per_s = double(run::samples_per_round(one.job)) / prediction->round_s};
-    choices_.emplace(one.label, choice);
-    jobs_.emplace(one.label, std::move(one.job));
-    return at->second;
-  }
-
-  // Overlays but its own that use at least so many samples a second.
-  void add_overlays(Choice near, const Candidate& of, double least, std::size_t most,
-                    std::vector<Candidate>& found) {
-    std::vector<Candidate> others;
-    for (const std::string& overlay : overlays_of(near.sync)) {
-      near.overlay = overlay;
-      const auto one = predicted(near);
-      if (one && one->label != of.label && one->samples_per_s >= least) others.push_back(*one);
-    }
-    std::stable_sort(others.begin(), others.end(), is_faster);
-    if (others.size() > most) others.resize(most);
-    found.insert(found.end(), others.begin(), others.end());
-  }
-
-  // The fastest overlay for that strategy, codec and steps.
-  std::optional<Candidate> fastest(Choice choice) {
-    std::optional<Candidate> best;
-    for (const std::string& overlay : overlays_of(choice.sync)) {
-      choice.overlay = overlay;
-      const auto one = predicted(choice);
-      if (one && (!best || is_faster(*one, *best))) best = one;
-    }
-    return best;
-  }
-
-  // Those that the job gives the strategy, for which a choice says 0.
-  std::uint64_t own_steps(Choice choice) {
-    choice.codec = codec_;
-    choice.steps = 0;
-    const auto plain = predicted(choice);
-    return plain ? steps_of(job(*plain)).value_or(0) : 0;
-  }
-
-  // In the order of their rates with the job's own codec; a server's also has its simplest ways.
-  std::vector<std::string> overlays_of(const std::string& sync) const {
-    std::vector<std::string> overlays = overlays_.at(sync), chosen;
-    for (const std::string& overlay : overlays)
-      if (chosen.size() < kFastOverlays || overlay == "direct" || overlay == "gather" ||
-          overlay == "hub")
-        chosen.push_back(overlay);
-    return chosen;
-  }
-
-  const RunOptions& options_;
-  const std::string codec_;  // the job's
-  std::map<Choice, std::optional<Candidate>> predicted_;
-  std::map<std::string, Choice> choices_;  // by label
-  std::map<std::string, run::Job> jobs_;   // by label
-  std::map<std::string, std::uint64_t> max_rounds_;
-  std::map<std::string, std::vector<std::string>> overlays_;  // legal for a strategy, fastest first
-  std::set<std::string> left_out_;
-  std::size_t not_predicted_ = 0, illegal_ = 0;
-  std::function<bool()> is_over_;  // empty: never
-};
-
 using AdviseClock = std::chrono::steady_clock;
-constexpr std::size_t kSeedsBeside = 2;
-constexpr double kFirstShare = 0.3;  // of the budget for the first stage
-// So often, by its predicted speed, a trial is scored in its first stage at least: what one has
-// learned that is cut before its first score does not show.
+// Shares of the budget: limit of the first stage; latest start of a stage; end of the stages;
+// latest start of a change; end.
+constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kChangeShare = 0.9,
+                 kEnd = 0.97;
+constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
+constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
+constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
+// Minimum number of scores of a trial in its first stage, by its predicted speed. Without a score,
+// the progress of a trial that is cut would not show.
 constexpr double kScores = 6;
+constexpr double kFinalScores = 16;  // scores of a finalist until the target
 
 struct AdviseArgs {
   RunOptions common;
   double budget_minutes = 10;
-  std::optional<double> budget_epochs;  // in its place
+  std::optional<double> budget_epochs, budget_samples;  // instead of budget_minutes
   unsigned at_once = 1;
   std::string write;
 };
@@ -284,7 +63,7 @@ class Adviser {
 
   Result<Advice> advise() {
     LH_TRY(prepare());
-    const run::InterruptGuard guard;  // between two stages, too
+    const run::InterruptGuard guard;  // also active between two stages
     LH_TRY(predict());
     std::vector<Candidate> first = candidates_->first();
     advice_.fastest = first;
@@ -293,10 +72,12 @@ class Adviser {
     const SearchHooks hooks = {
         .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
         .neighbours = [this](const Candidate& near) { return neighbours(near); },
-        .is_over = [this] { return is_over(0.85); }};
+        .is_over = [this] { return is_over(kSearchShare); }};
     advice_.search = successive_halving(std::move(first), limit_s, hooks);
     if (failed_) return *failed_;
-    repeat_winner();
+    if (advice_.found()) confirm();
+    if (!advice_.finalists.empty() && advice_.finalists.front().standing.target) try_changes();
+    if (failed_) return *failed_;
     advice_.spent_s = spent_s();
     advice_.interrupted = run::interrupted();
     advice_.runs = runs_;
@@ -304,38 +85,54 @@ class Adviser {
     advice_.not_predicted = candidates_->not_predicted();
     advice_.illegal = candidates_->illegal();
     advice_.left_out = candidates_->left_out();
+    advice_.tunes_rates = candidates_->tunes_rates();
     if (training_samples_ > 0) advice_.epochs = double(samples_) / double(training_samples_);
     return std::move(advice_);
   }
 
-  // The best one's job without the limit of a trial: with the [stop] of the user, and twice the
-  // rounds that its runs took to the target where max_rounds would have ended one of them before.
+  // Returns the job of the best candidate with the user's [stop]. If one of its runs that reached
+  // the target took more than max_rounds, max_rounds becomes twice the rounds of the longest one.
   run::Job best_job(Advice& advice) const {
-    const Candidate& best = advice.search.ranking.front().candidate;
+    const Candidate& best = advice.best();
     run::Job job = trial_job(best);
     job.stop.max_rounds = candidates_->max_rounds(best);
-    if (job.stop.max_rounds < rounds_to_target_) {
+    std::uint64_t rounds = advice.best_trial().summary.rounds;
+    for (const Finalist& one : advice.finalists)
+      for (const FinalRun& run : one.runs)
+        if (one.candidate == best && run.target) rounds = std::max(rounds, run.rounds);
+    if (job.stop.max_rounds < rounds) {
       advice.rounds_before = job.stop.max_rounds;
-      advice.rounds_written = job.stop.max_rounds = 2 * rounds_to_target_;
+      advice.rounds_written = job.stop.max_rounds = 2 * rounds;
     }
     return job;
   }
 
  private:
-  // Scored as often as its first trial has to be.
+  // Returns the candidate's job, scored as often as its first trial required.
   run::Job trial_job(const Candidate& candidate) const {
     run::Job job = candidates_->job(candidate);
     const auto most = most_between_scores_.find(candidate.label);
-    if (most != most_between_scores_.end())
-      job.report.every_samples = std::min(job.report.every_samples, most->second);
+    if (most != most_between_scores_.end()) score_after(most->second, job);
     return job;
   }
+  // Makes the job score after at most `samples` samples.
+  static void score_after(std::uint64_t samples, run::Job& job) {
+    auto& rounds = job.report.every_rounds;
+    if (rounds && *rounds > 1 && *rounds * run::samples_per_round(job) > samples) rounds.reset();
+    job.report.every_samples = std::min(job.report.every_samples, samples);
+  }
   double budget_s() const { return 60 * args_.budget_minutes; }
-  // So much of the budget is used up, or Ctrl-C.
+  // Returns true if more than `share` of the budget is used up, or after Ctrl-C.
   bool is_over(double share) const {
     if (run::interrupted()) return true;
-    if (!args_.budget_epochs) return spent_s() > share * budget_s();
-    return double(samples_) > share * *args_.budget_epochs * double(training_samples_);
+    const auto samples = sample_budget();
+    return samples ? double(samples_) > share * *samples : spent_s() > share * budget_s();
+  }
+  // Returns the budget in samples; absent if the budget is a time.
+  std::optional<double> sample_budget() const {
+    if (args_.budget_samples) return args_.budget_samples;
+    if (!args_.budget_epochs) return std::nullopt;
+    return *args_.budget_epochs * double(training_samples_);
   }
   double spent_s() const {
     return std::chrono::duration<double>(AdviseClock::now() - begin_).count();
@@ -363,6 +160,9 @@ class Adviser {
       return invalid(folder_ +
                      ": exists already; --resume goes on with its trials, --force replaces it, "
                      "--out DIR writes elsewhere");
+    LH_TRY(check_arguments());
+    LH_TRY(lock());
+    kept_.open(folder_, args_.common.resume);
     LH_LET(data, run::partition_table(job));
     for (const auto& labels : data.counts)
       training_samples_ += std::accumulate(labels.begin(), labels.end(), std::uint64_t{0});
@@ -371,21 +171,55 @@ class Adviser {
     return Ok{};
   }
 
-  // Without numbers, and so in this process.
+  Status check_arguments() const {
+    namespace fs = std::filesystem;
+    for (const auto& [option, value] :
+         {std::pair{"--budget-minutes", args_.budget_minutes},
+          std::pair{"--budget-epochs", args_.budget_epochs.value_or(1)},
+          std::pair{"--budget-samples", args_.budget_samples.value_or(1)}})
+      if (!(value > 0)) return invalid(fmt::format("{}: expected a number above 0", option));
+    if (args_.write.empty()) return Ok{};
+    std::error_code code;
+    if (fs::equivalent(args_.write, args_.common.job, code))
+      return invalid("--write " + args_.write + ": is the job itself; name another file");
+    const fs::path parent = fs::absolute(args_.write, code).parent_path();
+    if (!fs::is_directory(parent, code))
+      return invalid(fmt::format("--write {}: {} is no folder; make it, or name another file",
+                                 args_.write, parent.string()));
+    return Ok{};
+  }
+
+  // Locks the folder until this process ends.
+  Status lock() {
+    LH_TRY(run::make_folder(folder_));
+    const std::string file = folder_ + "/plan.lock";
+    const int at = ::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (at < 0)
+      return invalid(file + ": cannot be created; --out DIR names another folder for the trials");
+    if (::flock(at, LOCK_EX | LOCK_NB) != 0) {
+      ::close(at);
+      return invalid(folder_ +
+                     ": another plan runs there; wait for its end, or name another "
+                     "folder with --out DIR");
+    }
+    return Ok{};
+  }
+
+  // Predicts without numbers, in this process.
   Status predict() {
     note("predicting strategies and overlays without numbers");
     return candidates_->predict_all([this] {
-      return run::interrupted() || (!args_.budget_epochs && spent_s() > 0.2 * budget_s());
+      return run::interrupted() || (!sample_budget() && spent_s() > 0.2 * budget_s());
     });
   }
 
   std::vector<Candidate> neighbours(const Candidate& near) {
-    candidates_->stop_when([this] { return is_over(0.85); });
+    candidates_->stop_when([this] { return is_over(kSearchShare); });
     return candidates_->neighbours(near);
   }
 
-  // The virtual time for which a third of the budget is enough for all; not more than one of them
-  // takes to the target.
+  // Returns the virtual time for which kFirstShare of the budget is enough for all candidates. The
+  // limit is at most the time that the probe took to the target.
   double first_limit(const std::vector<Candidate>& candidates) {
     const Candidate& probe = candidates[candidates.size() / 2];
     const double samples = double(run::samples_per_round(candidates_->job(probe)));
@@ -397,9 +231,10 @@ class Adviser {
     return limit;
   }
 
-  // With a budget of time: by the real time that the probe took for its samples.
+  // Returns the budget in samples. Converts a budget of time with the real time per sample of the
+  // probe.
   double samples_of_budget(const std::vector<Trial>& probe) const {
-    if (args_.budget_epochs) return *args_.budget_epochs * double(training_samples_);
+    if (const auto samples = sample_budget()) return *samples;
     double per_sample = 1e-4;  // s
     if (!probe.empty() && probe[0].ran && probe[0].summary.samples.computed > 0)
       per_sample = probe[0].summary.real_s / double(probe[0].summary.samples.computed);
@@ -416,71 +251,101 @@ class Adviser {
       most_between_scores_.try_emplace(candidate.label, std::uint64_t(samples / kScores) + 1);
       run::Job job = trial_job(candidate);
       job.stop.max_hours = limit_s / 3600;
-      const std::string folder = fmt::format("{}/trials/{}", folder_, candidate.label);
-      const bool begun = computed_.contains(candidate.label) || goes_on(folder, job);
-      auto pool_run = write_job(folder, job);
+      auto pool_run = write_job("trials/" + candidate.label, job);
       if (!pool_run) failed_ = pool_run.error();
       if (failed_) return {};
+      const bool begun = computed_.contains(candidate.label) || goes_on(pool_run->folder, job);
       pool_run->until_s = limit_s;
-      pool_run->resume = begun;  // where the stage before has cut it, or an earlier plan
+      pool_run->resume = begun;  // from the cut of the previous stage or of an earlier plan
       pool_run->force &= !begun;
       runs.push_back(*pool_run);
     }
-    return run_trials(runs, candidates, limit_s);
+    return run_trials(runs, candidates, limit_s, kFinalShare);
   }
 
-  // A trial of an earlier plan, with --resume; one of another job begins anew.
+  // Returns true if the run continues a trial of an earlier plan, with --resume. A trial of another
+  // job starts again.
   bool goes_on(const std::string& folder, const run::Job& job) const {
     return args_.common.resume && can_go_on(folder, job);
   }
 
-  Result<run::PoolRun> write_job(const std::string& path, const run::Job& job) {
+  // Writes the job's file. `within`: path in the folder; the part after "trials/" is the run's
+  // label.
+  Result<run::PoolRun> write_job(const std::string& within, const run::Job& job) {
+    const std::string path = folder_ + "/" + within, trials = "trials/";
     LH_TRY(run::make_folder(std::filesystem::path(path).parent_path().string()));
     LH_TRY(run::write_atomically(path + ".toml", run::to_toml(job)));
-    return run::PoolRun{.label = std::filesystem::path(path).filename().string(),
+    return run::PoolRun{.label = within.starts_with(trials) ? within.substr(trials.size()) : within,
                         .job = path + ".toml",
                         .folder = path,
                         .force = args_.common.force || args_.common.resume};
   }
 
+  // Runs the trials that an earlier plan has not kept. A budget of time cuts them when `share` of
+  // it is used up.
   std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
-                                const std::vector<Candidate>& candidates, double limit_s) {
+                                const std::vector<Candidate>& candidates, double limit_s,
+                                double share) {
+    std::vector<Trial> trials(runs.size());
+    std::vector<std::string> jobs;
+    std::vector<run::PoolRun> todo;
+    std::vector<std::size_t> of;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const auto text = run::read_text(runs[i].job);
+      jobs.push_back(text ? *text : std::string());
+      if (const auto kept = kept_.find(runs[i].label, jobs[i])) {
+        trials[i] = *kept;
+        ++runs_;
+        continue;
+      }
+      todo.push_back(runs[i]);
+      of.push_back(i);
+    }
     const auto ends = run_all_or_anew(
-        runs, {.simulate = run_words_in_copies(),
+        todo, {.simulate = run_words_in_copies(),
                .at_once = args_.at_once,
                .threads = args_.common.threads,
                .progress = run::Progress::detect(args_.common.quiet),
-               .stop = [this] { return !args_.budget_epochs && spent_s() > 0.97 * budget_s(); }});
-    std::vector<Trial> trials;
+               .stop = [&] { return !sample_budget() && spent_s() > share * budget_s(); }});
+    for (std::size_t k = 0; k < todo.size(); ++k) {
+      trials[of[k]] = trial_of(todo[k], ends[k], limit_s);
+      runs_ += ends[k].started;
+      if (trials[of[k]].limit_s > 0) kept_.add(todo[k].label, jobs[of[k]], trials[of[k]]);
+    }
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      Trial trial{.candidate = candidates[i], .why = ends[i].message, .to_target = {}};
-      runs_ += ends[i].started;
-      auto summary = run::read_summary(runs[i].folder);
-      if (summary && *summary && ends[i].exit.done()) {
-        trial.ran = (**summary).stop_reason != run::StopReason::diverged;
-        if (!trial.ran) trial.why = (**summary).failure;
-        trial.summary = **summary;
-        // Of all stages, when it was resumed.
-        std::uint64_t& computed = computed_[runs[i].label];
-        samples_ +=
-            trial.summary.samples.computed - std::min(computed, trial.summary.samples.computed);
-        computed = trial.summary.samples.computed;
-        trial.to_target = trial.summary.time_to_target_s;
-        trial.limit_s = limit_s;
-        note_score(runs[i].folder, trial);
-      }
-      trials.push_back(std::move(trial));
+      trials[i].candidate = candidates[i];
+      if (trials[i].limit_s == 0) continue;  // it did not run to its end
+      // Samples of all stages, if the trial was resumed.
+      std::uint64_t& computed = computed_[runs[i].label];
+      const std::uint64_t now = std::max(computed, trials[i].summary.samples.computed);
+      samples_ += now - computed;
+      computed = now;
     }
     return trials;
   }
 
-  // Of the newest model scored by its limit. Of one whose first score is later, less than that
-  // score; of one that was never scored on the way, the score at its end.
+  // Returns the result of a run that has ended or was cut.
+  static Trial trial_of(const run::PoolRun& run, const run::PoolEnd& end, double limit_s) {
+    Trial trial{.candidate = {}, .why = end.message, .to_target = {}};
+    const auto summary = run::read_summary(run.folder);
+    if (!end.started || !end.exit.done() || !summary || !*summary) return trial;
+    trial.ran = (**summary).stop_reason != run::StopReason::diverged;
+    if (!trial.ran) trial.why = (**summary).failure;
+    trial.summary = **summary;
+    trial.to_target = trial.summary.time_to_target_s;
+    trial.limit_s = limit_s;
+    note_score(run.folder, trial);
+    return trial;
+  }
+
+  // Sets the trial's score to the newest score within the limit, or to the final model's score if
+  // that is better. The final model can be in the middle of local steps. A first score after the
+  // limit counts as less.
   static void note_score(const std::string& folder, Trial& trial) {
     const run::Summary& summary = trial.summary;
+    // Before its first exchange its score says nothing of the combination.
+    if (summary.rounds == 0 && !trial.to_target) return;
     const bool bits = summary.target_bits_per_byte.has_value();
-    trial.score = bits ? -1e3 : 0;
-    trial.scored = false;
     report::RunReader reader(folder);
     if (reader.refresh())
       for (const report::ScorePoint& point : reader.scores()) {
@@ -492,55 +357,179 @@ class Adviser {
         if (late > 1) break;
       }
     const auto at_end = bits ? summary.bits_per_byte() : summary.final_accuracy;
-    if (trial.scored || !at_end) return;
-    trial.score = bits ? -*at_end : *at_end;
+    if (!at_end) return;
+    const double late = std::max(1.0, summary.time_s / trial.limit_s);
+    const double value = bits ? -*at_end * late : *at_end / late;
+    trial.score = trial.scored ? std::max(trial.score, value) : value;
     trial.scored = true;
   }
 
-  // The winner with other seeds: a range.
-  void repeat_winner() {
-    if (advice_.search.ranking.empty() || run::interrupted()) return;
-    const Trial& winner = advice_.search.ranking.front();
-    if (!winner.to_target) return;
-    advice_.times = {*winner.to_target};
-    rounds_to_target_ = winner.summary.rounds;
-    if (is_over(0.95) && !args_.budget_epochs) return;
+  // Runs the best candidates on seeds that were not used in the search, until a target one point
+  // higher.
+  void confirm() {
+    if (run::interrupted()) return;
+    const std::vector<Candidate> chosen = finalists_of(advice_.search.ranking, kFinalists);
+    const double limit_s = kFinalLimit * *advice_.search.ranking.front().to_target;
+    std::vector<Candidate> of;
     std::vector<run::PoolRun> runs;
-    for (std::size_t i = 1; i <= kSeedsBeside; ++i) {
-      run::Job job = trial_job(winner.candidate);
-      job.job.seed += i;
-      job.stop.max_hours = 3 * *winner.to_target / 3600;
-      auto run = write_job(fmt::format("{}/seeds/seed-{}", folder_, job.job.seed), job);
-      if (!run) return;
-      run->until_s = 3 * *winner.to_target;
-      run->resume = goes_on(run->folder, job);
-      run->force &= !run->resume;
-      runs.push_back(*run);
-    }
-    note(fmt::format("the best one with {} more seeds", kSeedsBeside));
-    for (const Trial& trial :
-         run_trials(runs, std::vector<Candidate>(runs.size(), winner.candidate), 0))
-      if (trial.to_target) {
-        advice_.times.push_back(*trial.to_target);
-        rounds_to_target_ = std::max<std::uint64_t>(rounds_to_target_, trial.summary.rounds);
+    std::vector<std::uint64_t> seeds;
+    for (std::size_t i = 1; i <= kFinalSeeds; ++i)
+      for (const Candidate& candidate : chosen) {
+        run::Job job = final_job(candidate, i);
+        job.stop.max_hours = limit_s / 3600;
+        auto run =
+            pool_run(fmt::format("finals/{}/seed-{}", candidate.label, job.job.seed), job, limit_s);
+        if (!run) return;
+        runs.push_back(*run);
+        of.push_back(candidate);
+        seeds.push_back(job.job.seed);
       }
+    note(fmt::format("{} finalists, {} other seeds each", chosen.size(), kFinalSeeds));
+    const std::vector<Trial> trials = run_trials(runs, of, limit_s, kEnd);
+    for (const Candidate& candidate : chosen) advice_.finalists.push_back({.candidate = candidate});
+    for (std::size_t i = 0; i < trials.size(); ++i)
+      if (trials[i].ran || trials[i].summary.stop_reason == run::StopReason::diverged)
+        advice_.finalists[i % chosen.size()].runs.push_back(
+            final_run(runs[i].folder, seeds[i], trials[i].summary));
+    std::erase_if(advice_.finalists, [](const Finalist& one) { return one.runs.empty(); });
+    const run::Job& any = candidates_->job(chosen.front());
+    rank_finalists(advice_.finalists, any.cost, any.members().size());
+    advice_.confidence = confidence(advice_.finalists, any.job.seed);
+    advice_.front = front_of(advice_.finalists, [this](const Candidate& one) -> const run::Job& {
+      return candidates_->job(one);
+    });
+  }
+
+  run::Job final_job(const Candidate& candidate, std::size_t seed) const {
+    run::Job job = candidates_->job(candidate);
+    job.job.seed += seed;
+    const auto trial = std::ranges::find(advice_.search.ranking, candidate, &Trial::candidate);
+    score_after(std::uint64_t(double(trial->summary.samples.computed) / kFinalScores) + 1, job);
+    if (auto& accuracy = job.stop.target_accuracy) *accuracy = higher_target(*accuracy);
+    if (auto& bits = job.stop.target_bits_per_byte) *bits *= 0.99;
+    return job;
+  }
+
+  // Returns the result of a finalist's run, with the times of the job's target and of the higher
+  // one.
+  FinalRun final_run(const std::string& folder, std::uint64_t seed, const run::Summary& s) {
+    FinalRun found{.seed = seed,
+                   .diverged = s.stop_reason == run::StopReason::diverged,
+                   .wan_bytes = double(s.wan_bytes),
+                   .time_s = s.time_s,
+                   .rounds = s.rounds};
+    const bool bits = s.target_bits_per_byte.has_value();
+    const auto at_end = bits ? s.bits_per_byte() : s.final_accuracy;
+    if (at_end) found.score = bits ? -*at_end : *at_end;
+    report::RunReader reader(folder);
+    if (!reader.refresh() || found.diverged) return found;
+    std::vector<report::ScorePoint> scores = reader.scores();
+    if (at_end && (scores.empty() || scores.back().time_s < s.time_s))
+      scores.push_back({.time_s = s.time_s, .score = at_end, .wan_bytes = double(s.wan_bytes)});
+    const run::StopTable& stop = candidates_->job(advice_.search.ranking.front().candidate).stop;
+    const double target = bits ? -*stop.target_bits_per_byte : *stop.target_accuracy;
+    const auto reached = crossing(scores, bits, target);
+    if (!reached) return found;
+    found.target = reached->time;
+    if (reached->wan_bytes) found.wan_bytes = *reached->wan_bytes;
+    const double higher = bits ? -*s.target_bits_per_byte : *s.target_accuracy;
+    if (const auto later = crossing(scores, bits, higher)) found.higher = later->time;
+    return found;
+  }
+
+  // Tests whether the first finalist stays first: with the higher target of the finals, and in a
+  // few runs on another network or with a slower site.
+  void try_changes() {
+    advice_.changes.push_back({.what = "the target a point higher", .times = higher_times()});
+    std::vector<Candidate> of;
+    for (const Finalist& one : advice_.finalists)
+      if (of.size() < kChanged && one.standing.target) of.push_back(one.candidate);
+    const double usual_s = advice_.finalists.front().standing.target->median;
+    const std::uint64_t seed = seed_that_reached();
+    const auto change = [&](const std::string& what, const std::string& folder, auto&& apply) {
+      if (is_over(kChangeShare)) return;
+      std::vector<run::PoolRun> runs;
+      Change made{.what = what};
+      for (const Candidate& candidate : of) {
+        run::Job job = trial_job(candidate);
+        job.job.seed = seed;
+        apply(job, made.what);
+        job.stop.max_hours = kChangeLimit * usual_s / 3600;
+        auto run = pool_run(fmt::format("changes/{}/{}", folder, candidate.label), job,
+                            kChangeLimit * usual_s);
+        if (!run) return;
+        runs.push_back(*run);
+      }
+      for (const Trial& trial : run_trials(runs, of, kChangeLimit * usual_s, kEnd))
+        made.times.emplace_back(trial.candidate.label, trial.to_target);
+      sort_times(made);
+      if (!run::interrupted()) advice_.changes.push_back(std::move(made));
+    };
+    note("the first finalists when things change");
+    change("half the bandwidth", "half",
+           [](run::Job& job, std::string&) { scale_bandwidth(job, 0.5); });
+    change("twice the bandwidth", "twice",
+           [](run::Job& job, std::string&) { scale_bandwidth(job, 2); });
+    change("", "slower", [](run::Job& job, std::string& what) {
+      what = fmt::format("{} half as fast", slow_down(job));
+    });
+  }
+
+  // Returns a seed with which the first finalist reaches the unchanged target.
+  std::uint64_t seed_that_reached() const {
+    const std::vector<FinalRun>& runs = advice_.finalists.front().runs;
+    return std::ranges::find_if(runs, [](const FinalRun& run) { return run.target.has_value(); })
+        ->seed;
+  }
+
+  std::vector<std::pair<std::string, std::optional<double>>> higher_times() const {
+    Change change;
+    for (const Finalist& one : advice_.finalists) {
+      std::vector<double> times;
+      for (const FinalRun& run : one.runs)
+        if (run.higher) times.push_back(run.higher->at);
+      const bool reached = 2 * times.size() > one.runs.size();
+      times.resize(one.runs.size(), std::numeric_limits<double>::infinity());  // they take longer
+      change.times.emplace_back(one.candidate.label,
+                                reached ? std::optional(report::median(times)) : std::nullopt);
+    }
+    sort_times(change);
+    return change.times;
+  }
+  static void sort_times(Change& change) {
+    std::ranges::stable_sort(change.times, {}, [](const auto& entry) {
+      return std::pair(!entry.second, entry.second.value_or(0));
+    });
+  }
+
+  // Returns nothing if the run's job cannot be written.
+  std::optional<run::PoolRun> pool_run(const std::string& path, const run::Job& job,
+                                       double until_s) {
+    auto run = write_job(path, job);
+    if (!run) {
+      failed_ = run.error();
+      return std::nullopt;
+    }
+    run->until_s = until_s;
+    run->resume = goes_on(run->folder, job);
+    run->force &= !run->resume;
+    return *run;
   }
 
   const AdviseArgs& args_;
   const AdviseClock::time_point begin_ = AdviseClock::now();
   std::string folder_;
   std::optional<AdviseCandidates> candidates_;
-  std::uint64_t training_samples_ = 0, samples_ = 0;  // of the job's data; computed by all trials
-  std::map<std::string, std::uint64_t> computed_;     // samples of each trial that has begun
-  std::map<std::string, std::uint64_t> most_between_scores_;  // by label, samples
+  std::uint64_t training_samples_ = 0, samples_ = 0;  // in the data; computed by all trials
+  KeptTrials kept_;
+  std::map<std::string, std::uint64_t> computed_;  // samples of each trial that has begun
+  std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label
   Advice advice_;
   std::optional<Error> failed_;
   std::size_t stage_ = 0, runs_ = 0;
-  std::uint64_t rounds_to_target_ = 0;  // the most of the best one's runs
 };
 
-// A matrix as the written job has to name it: seen from where that lies, so that both can be moved
-// together.
+// Makes the path of a matrix relative to the written job, so that both can be moved together.
 void beside(std::string& matrix, const std::string& job) {
   namespace fs = std::filesystem;
   if (matrix.empty()) return;
@@ -593,6 +582,10 @@ void add_advise(CLI::App& app, int& code) {
          "any machine",
          "E", CLI::Range(1.0, 1e9))
       ->excludes(minutes);
+  option(*sub, "--budget-samples", args->budget_samples, "likewise, in samples", "N",
+         CLI::Range(1.0, 1e18))
+      ->excludes(minutes)
+      ->excludes("--budget-epochs");
   option(*sub, "--jobs", args->at_once, "runs at a time, each a process (default 1)", "N",
          CLI::Range(1u, 1024u));
   option(*sub, "--threads", common.threads, "of each run (default: the cores, divided)", "N",

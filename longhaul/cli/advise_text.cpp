@@ -1,7 +1,6 @@
 #include "longhaul/cli/advise_text.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,93 +12,7 @@
 namespace longhaul::cli {
 namespace {
 
-constexpr std::size_t kFewest = 6;         // are not halved further
-constexpr std::size_t kExpandedFirst = 6;  // whose neighbours are tried after the first stage
-constexpr std::size_t kExpanded = 3;       // and after each that follows
-constexpr double kLonger = 2.5;            // virtual time from one stage to the next
-constexpr std::size_t kMaxStages = 20;
-
-class Search {
- public:
-  Search(std::vector<Candidate> candidates, double limit_s, const SearchHooks& hooks)
-      : left_(std::move(candidates)), limit_s_(limit_s), hooks_(hooks) {
-    for (const Candidate& candidate : left_) known_.insert(candidate.label);
-  }
-
-  SearchResult run() {
-    while (!left_.empty() && result_.stages < kMaxStages && !hooks_.is_over()) {
-      stage();
-      keep_best();
-      limit_s_ = best_s() ? *best_s() : limit_s_ * kLonger;
-      expand();
-      drop_tried();
-    }
-    result_.complete = left_.empty() && best_s().has_value();
-    return std::move(result_);
-  }
-
- private:
-  std::optional<double> best_s() const {
-    if (result_.ranking.empty()) return std::nullopt;
-    return result_.ranking.front().to_target;
-  }
-
-  void stage() {
-    ++result_.stages;
-    for (Trial& trial : hooks_.run(left_, limit_s_)) {
-      std::erase_if(result_.ranking, [&](const Trial& old) {
-        return old.candidate == trial.candidate && (trial.ran || !old.ran);
-      });
-      const bool known =
-          std::any_of(result_.ranking.begin(), result_.ranking.end(),
-                      [&](const Trial& old) { return old.candidate == trial.candidate; });
-      if (!known) result_.ranking.push_back(std::move(trial));
-    }
-    std::stable_sort(result_.ranking.begin(), result_.ranking.end(), is_better_trial);
-  }
-
-  // A part of those of this stage goes on.
-  void keep_best() {
-    const std::size_t keep = std::max(kFewest, (left_.size() + 1) / 2);
-    std::vector<Candidate> kept;
-    for (const Trial& trial : result_.ranking)
-      if (trial.ran && kept.size() < keep &&
-          std::count(left_.begin(), left_.end(), trial.candidate))
-        kept.push_back(trial.candidate);
-    left_ = std::move(kept);
-  }
-
-  // The neighbours of the best ones come beside those that are left; of each once.
-  void expand() {
-    const std::size_t count = expanded_.empty() ? kExpandedFirst : kExpanded;
-    std::vector<Candidate> near;
-    for (const Trial& trial : result_.ranking)
-      if (near.size() < count && trial.ran) near.push_back(trial.candidate);
-    for (const Candidate& one : near) {
-      if (!expanded_.insert(one.label).second) continue;
-      for (Candidate& neighbour : hooks_.neighbours(one))
-        if (known_.insert(neighbour.label).second) left_.push_back(std::move(neighbour));
-    }
-  }
-
-  // Those whose trial says all there is to know up to the limit.
-  void drop_tried() {
-    std::erase_if(left_, [&](const Candidate& candidate) {
-      for (const Trial& trial : result_.ranking)
-        if (trial.candidate == candidate && trial.ran)
-          return trial.to_target || trial.limit_s >= limit_s_;
-      return false;
-    });
-  }
-
-  std::vector<Candidate> left_;
-  double limit_s_;
-  const SearchHooks& hooks_;
-  std::set<std::string> known_, expanded_;
-  SearchResult result_;
-};
-
-// What most would try first.
+// The first choice of most users.
 constexpr std::string_view kUsual[] = {"bsp", "fedavg", "diloco"};
 
 std::string advised_target(const run::Summary& s) {
@@ -113,7 +26,7 @@ std::string advised_score(const Trial& trial) {
   return fmt::format("{:.2f} %", 100 * trial.score);
 }
 
-// No exchange was over when the trial ended: what it learned says nothing.
+// Returns true if the trial ended before its first exchange did. Its score then has no meaning.
 bool is_too_short(const Trial& trial) { return !trial.to_target && trial.summary.rounds == 0; }
 
 std::string outcome(const Trial& trial) {
@@ -129,7 +42,7 @@ std::string outcome(const Trial& trial) {
                      run::duration_text(std::min(trial.limit_s, s.time_s)), bytes);
 }
 
-// The reason in one clause: what the sites did with the time.
+// Returns why the trial is slower, in one clause: how its sites used the time.
 std::string reason(const Trial& trial, const Trial& best) {
   const double computing = trial.summary.compute_utilisation;
   if (computing < 0.75 * best.summary.compute_utilisation)
@@ -146,11 +59,14 @@ const Trial* best_of(const Advice& advice, std::string_view sync) {
   return nullptr;
 }
 
-std::string range_text(std::vector<double> times) {
-  if (times.size() < 2) return "";
-  std::sort(times.begin(), times.end());
-  return fmt::format(" ({} to {} with {} seeds)", run::duration_text(times.front()),
-                     run::duration_text(times.back()), times.size());
+std::string range_text(const Finalist& one) {
+  const report::Spread& time = *one.standing.target;
+  const std::string median = run::duration_text(time.median), least = run::duration_text(time.min);
+  if (one.standing.reached < one.runs.size())
+    return fmt::format("{} ({} and more; {} of {} seeds reach it)", median, least,
+                       one.standing.reached, one.runs.size());
+  return fmt::format("{} ({} to {} over {})", median, least, run::duration_text(time.max),
+                     count_text(one.runs.size(), "seed"));
 }
 
 std::string not_written(const Advice& advice) {
@@ -158,29 +74,97 @@ std::string not_written(const Advice& advice) {
   return fmt::format("  {} is not written: there is no job to recommend\n", advice.not_written);
 }
 
-std::string recommendation(const Advice& advice) {
+std::string nothing_found(const Advice& advice) {
   const Trial& best = advice.search.ranking.front();
-  if (!advice.found())
-    return fmt::format(
-        "{}: {} {} within the budget of this search; {} came nearest: {}\n"
-        "{}  what may help: a longer search (--budget-minutes, --jobs), a lower target (--set "
-        "stop.target_...), another rate of the optimiser\n",
-        advice.name, advice.interrupted ? "Ctrl-C came before anything reached" : "nothing reached",
-        advised_target(best.summary), best.candidate.label, outcome(best), not_written(advice));
-  std::string text = fmt::format("{}: {}\n  {}{}; sites compute {:.1f} % of the time\n",
-                                 advice.name, best.candidate.label, outcome(best),
-                                 range_text(advice.times), 100 * best.summary.compute_utilisation);
+  return fmt::format(
+      "{}: {} {} within the budget of this search; {} came nearest: {}\n"
+      "{}  what may help: a larger budget (--budget-minutes, --jobs), an easier target (--set "
+      "stop.target_...)\n",
+      advice.name, advice.interrupted ? "Ctrl-C came before anything reached" : "nothing reached",
+      advised_target(best.summary), best.candidate.label, outcome(best), not_written(advice));
+}
+
+// Returns the recommendation from one seed only, without finalists.
+std::string unconfirmed(const Advice& advice) {
+  const Trial& best = advice.best_trial();
+  std::string text = fmt::format(
+      "{}: {}\n  {}, one seed, which cannot tell it from others; sites compute {:.1f} % of the "
+      "time\n",
+      advice.name, best.candidate.label, outcome(best), 100 * best.summary.compute_utilisation);
+  if (!advice.finalists.empty())
+    text += fmt::format(
+        "  on other seeds it reached that in {} of {} runs of twice the time: the target may be "
+        "more "
+        "than this model learns\n",
+        advice.finalists.front().standing.reached, advice.finalists.front().runs.size());
   for (const Trial& trial : advice.search.ranking)
-    if (trial.ran && trial.candidate.sync != best.candidate.sync) {
-      text += fmt::format("  runner-up of another kind, one seed: {}: {}\n", trial.candidate.label,
-                          outcome(trial));
-      break;
-    }
+    if (trial.ran && trial.candidate.sync != best.candidate.sync)
+      return text + fmt::format("  runner-up of another kind: {}: {}\n", trial.candidate.label,
+                                outcome(trial));
   return text;
 }
 
+std::string recommendation(const Advice& advice) {
+  if (!advice.found()) return nothing_found(advice);
+  if (advice.finalists.empty() || !advice.finalists.front().standing.target)
+    return unconfirmed(advice);
+  const Finalist& first = advice.finalists.front();
+  const Trial& trial = advice.best_trial();
+  std::string text = fmt::format(
+      "{}: {}\n  {} in {}, {} between sites; sites compute {:.1f} % of the time\n", advice.name,
+      first.candidate.label, advised_target(trial.summary), range_text(first),
+      run::bytes_text(first.standing.wan_bytes), 100 * trial.summary.compute_utilisation);
+  std::vector<std::string> ties;
+  for (std::size_t i = 1; i < advice.finalists.size(); ++i)
+    if (advice.finalists[i].from_first == report::Difference::tie)
+      ties.push_back(advice.finalists[i].candidate.label);
+  if (!ties.empty())
+    text += fmt::format("  it ties with {}: their ranges overlap\n", report::names_text(ties));
+  if (advice.confidence)
+    text += fmt::format("  it is first in {:.0f} % of resamplings of these seeds\n",
+                        100 * *advice.confidence);
+  return text;
+}
+
+std::string front_text(const Advice& advice) {
+  if (advice.front.empty()) return "";
+  std::string text =
+      "\nWorth a look: no other finalist is better in time, bytes and price at once\n";
+  for (const FrontPoint& point : advice.front) {
+    text += fmt::format("  {}: {}, {} between sites", point.label, run::duration_text(point.time_s),
+                        run::bytes_text(point.wan_bytes));
+    if (point.cost) text += fmt::format(", price {:.3g}", *point.cost);
+    text += "\n";
+    if (!point.does.empty()) text += fmt::format("    {}\n", point.does);
+    if (!point.risks.empty()) text += fmt::format("    risks: {}\n", point.risks);
+  }
+  return text;
+}
+
+std::string change_text(const Change& change, const std::string& first) {
+  const auto& [label, time] = change.times.front();
+  if (!time)
+    return fmt::format("  {}: none of {} gets there in time\n", change.what, change.times.size());
+  std::string text = fmt::format("  {}: {}, {}", change.what, label == first ? "the same" : label,
+                                 run::duration_text(*time));
+  for (const auto& [other, then] : change.times)
+    if (label != first && other == first)
+      text += then ? fmt::format(" ({} {})", first, run::duration_text(*then))
+                   : fmt::format(" ({} does not get there)", first);
+  return text + "\n";
+}
+
+std::string changes_text(const Advice& advice) {
+  std::string text;
+  for (const Change& change : advice.changes)
+    text += change_text(change, advice.finalists.front().candidate.label);
+  return text.empty()
+             ? ""
+             : "\nIf things change, one seed: which of the first finalists is first\n" + text;
+}
+
 std::string usual_choices(const Advice& advice) {
-  const Trial& best = advice.search.ranking.front();
+  const Trial& best = advice.best_trial();
   std::string text;
   for (const std::string_view sync : kUsual) {
     const Trial* trial = best_of(advice, sync);
@@ -198,9 +182,11 @@ std::string not_tried(const Advice& advice) {
   std::string kinds;
   for (const std::string& kind : advice.left_out) kinds += (kinds.empty() ? "" : ", ") + kind;
   std::string text = fmt::format(
-      "\nNot tried\n  learning rates and other keys than sync.steps stay as the job has them\n"
+      "\nNot tried\n  {} and sync.steps stay as the job has them\n"
       "  overlays that the prediction without numbers puts behind ({} combinations predicted)\n"
       "  codecs but fp16, int8 and q_top_k, transfers but the job's\n",
+      advice.tunes_rates ? "other keys than optimizer.rate, outer.rate"
+                         : "learning rates, keys but",
       advice.predicted);
   if (!kinds.empty()) text += fmt::format("  {}: not recommended by themselves\n", kinds);
   if (advice.not_predicted > 0)
@@ -210,7 +196,7 @@ std::string not_tried(const Advice& advice) {
   return text;
 }
 
-// Nothing was trained: what is known is how fast each is.
+// Returns the text if nothing was trained: only the predicted speeds are known.
 std::string untried(const Advice& advice) {
   std::string text = fmt::format(
       "{}: {} before anything was trained; {} combinations are predicted, the most samples a "
@@ -246,9 +232,14 @@ nlohmann::ordered_json trial_json(const Trial& trial) {
 
 }  // namespace
 
+const Trial& Advice::best_trial() const {
+  return *std::ranges::find(search.ranking, best(), &Trial::candidate);
+}
+
 std::string advice_text(const Advice& advice, const std::string& written) {
   if (advice.search.ranking.empty()) return untried(advice);
-  std::string text = recommendation(advice) + usual_choices(advice) + not_tried(advice);
+  std::string text = recommendation(advice) + front_text(advice) + changes_text(advice) +
+                     usual_choices(advice) + not_tried(advice);
   text += fmt::format("\n{} in {}; trials are in {}/\n", count_text(advice.runs, "run"),
                       run::duration_text(advice.spent_s), advice.folder);
   if (!written.empty()) text += fmt::format("The job is in {}\n", written);
@@ -261,7 +252,10 @@ std::string advice_text(const Advice& advice, const std::string& written) {
 nlohmann::ordered_json to_json(const Advice& advice) {
   nlohmann::ordered_json json = {{"name", advice.name},
                                  {"recommended", nullptr},
-                                 {"times_to_target_s", advice.times},
+                                 {"finalists", nlohmann::json::array()},
+                                 {"confidence", run::json_of(advice.confidence)},
+                                 {"front", nlohmann::json::array()},
+                                 {"changes", nlohmann::json::array()},
                                  {"complete", advice.search.complete},
                                  {"ranking", nlohmann::json::array()},
                                  {"left_out", advice.left_out},
@@ -270,22 +264,13 @@ nlohmann::ordered_json to_json(const Advice& advice) {
                                  {"runs", advice.runs},
                                  {"epochs", advice.epochs},
                                  {"real_s", advice.spent_s}};
-  if (advice.found()) json["recommended"] = advice.search.ranking.front().candidate.label;
+  if (advice.found()) json["recommended"] = advice.best().label;
+  for (const Finalist& one : advice.finalists) json["finalists"].push_back(to_json(one));
+  for (const FrontPoint& point : advice.front) json["front"].push_back(to_json(point));
+  for (const Change& change : advice.changes) json["changes"].push_back(to_json(change));
   if (advice.rounds_written) json["max_rounds_written"] = *advice.rounds_written;
   for (const Trial& trial : advice.search.ranking) json["ranking"].push_back(trial_json(trial));
   return json;
-}
-
-bool is_better_trial(const Trial& a, const Trial& b) {
-  const auto order = [](const Trial& t) {
-    return std::tuple(!t.ran, !t.to_target, t.to_target.value_or(0), -t.score, -t.limit_s);
-  };
-  return order(a) < order(b);
-}
-
-SearchResult successive_halving(std::vector<Candidate> candidates, double first_limit_s,
-                                const SearchHooks& hooks) {
-  return Search(std::move(candidates), first_limit_s, hooks).run();
 }
 
 }  // namespace longhaul::cli

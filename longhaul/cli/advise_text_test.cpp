@@ -1,8 +1,5 @@
 #include "longhaul/cli/advise_text.h"
 
-#include <cmath>
-#include <map>
-
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -41,7 +38,7 @@ TEST(AdviceText, WithoutAWinnerNothingIsWrittenAndRemediesAreNamed) {
   EXPECT_THAT(advice_text(advice, ""),
               AllOf(HasSubstr("job: nothing reached 90 %"), HasSubstr("fedavg-ring came nearest"),
                     HasSubstr("best.toml is not written"), HasSubstr("--budget-minutes"),
-                    HasSubstr("a lower target"), HasSubstr("\n1 run in ")));
+                    HasSubstr("an easier target"), HasSubstr("\n1 run in ")));
   advice.interrupted = true;
   EXPECT_THAT(advice_text(advice, ""), HasSubstr("job: Ctrl-C came before anything reached 90 %"));
   advice.search.ranking[0].to_target = 4;
@@ -69,6 +66,69 @@ TEST(AdviceText, WhatWasNeverScoredHasNoScoreAndNoCause) {
   EXPECT_EQ(to_json(advice)["ranking"][0]["score"], 0.5);
 }
 
+// Two finalists that tie, of which the second sends less.
+Advice confirmed_advice() {
+  Advice advice = advice_of({advised_trial("fedavg", 7, 0.5), advised_trial("bsp", 9, 0.5)});
+  for (Trial& trial : advice.search.ranking) trial.to_target = 4;
+  for (const Trial& trial : advice.search.ranking) {
+    Finalist one{.candidate = trial.candidate};
+    const bool first = advice.finalists.empty();
+    for (const double at : {4.0, 5.0, 6.0})
+      one.runs.push_back({.target = run::TargetTime{first ? at : at + 0.5, at - 1, at + 1},
+                          .wan_bytes = first ? 2e6 : 1e6,
+                          .time_s = 9});
+    advice.finalists.push_back(one);
+  }
+  rank_finalists(advice.finalists, {}, 2);
+  return advice;
+}
+
+TEST(AdviceText, TheFirstFinalistIsRecommendedWithItsRangeAndItsTies) {
+  Advice advice = confirmed_advice();
+  advice.confidence = 0.625;
+  EXPECT_EQ(advice.best().label, "fedavg-ring");
+  EXPECT_THAT(
+      advice_text(advice, ""),
+      AllOf(HasSubstr("job: fedavg-ring\n  90 % in 5.0 s (4.0 s to 6.0 s over 3 seeds), 2 MB"),
+            HasSubstr("it ties with bsp-ring: their ranges overlap"),
+            HasSubstr("first in 62 % of resamplings")));
+  const auto json = to_json(advice);
+  EXPECT_EQ(json["recommended"], "fedavg-ring");
+  EXPECT_EQ(json["finalists"][1]["ties_with_first"], true);
+  EXPECT_EQ(json["finalists"][0]["seeds"][2]["between_s"][1], 7.0);
+}
+
+TEST(AdviceText, AFirstFinalistThatOtherSeedsDoNotConfirmIsSaidToBeNone) {
+  Advice advice = confirmed_advice();
+  for (Finalist& one : advice.finalists)
+    for (std::size_t i = 1; i < one.runs.size(); ++i) one.runs[i].target.reset();
+  rank_finalists(advice.finalists, {}, 2);
+  EXPECT_THAT(advice_text(advice, ""),
+              AllOf(HasSubstr("one seed, which cannot tell it from others"),
+                    HasSubstr("on other seeds it reached that in 1 of 3 runs")));
+  EXPECT_EQ(to_json(advice)["recommended"], advice.finalists.front().candidate.label);
+}
+
+TEST(AdviceText, TheFrontSaysWhatIsDoneAndRisked) {
+  Advice advice = confirmed_advice();
+  advice.front = {{.label = "a", .time_s = 5, .wan_bytes = 2e6, .does = "averages"},
+                  {.label = "b", .time_s = 6, .wan_bytes = 1e6, .cost = 3, .risks = "stale"}};
+  EXPECT_THAT(advice_text(advice, ""),
+              AllOf(HasSubstr("  a: 5.0 s, 2 MB between sites\n    averages\n  b: "),
+                    HasSubstr("1 MB between sites, price 3"), HasSubstr("    risks: stale\n")));
+}
+
+TEST(AdviceText, ChangesNameAnotherFirstAndWhatTheFirstDoes) {
+  Advice advice = confirmed_advice();
+  advice.changes = {{"half the bandwidth", {{"bsp-ring", 8.0}, {"fedavg-ring", 9.0}}},
+                    {"twice the bandwidth", {{"fedavg-ring", 3.0}, {"bsp-ring", 4.0}}},
+                    {"the target a point higher", {{"fedavg-ring", {}}, {"bsp-ring", {}}}}};
+  EXPECT_THAT(advice_text(advice, ""),
+              AllOf(HasSubstr("  half the bandwidth: bsp-ring, 8.0 s (fedavg-ring 9.0 s)\n"),
+                    HasSubstr("  twice the bandwidth: the same, 3.0 s\n"),
+                    HasSubstr("  the target a point higher: none of 2 gets there in time\n")));
+}
+
 TEST(AdviceText, BeforeAnythingWasTrainedTheFastestAreNamed) {
   Advice advice = advice_of({});
   advice.interrupted = true;
@@ -81,93 +141,6 @@ TEST(AdviceText, BeforeAnythingWasTrainedTheFastestAreNamed) {
               AllOf(HasSubstr("job: Ctrl-C came before anything was trained; 3 combinations"),
                     HasSubstr("  asp-hub: 1234 samples a second\n"),
                     HasSubstr("best.toml is not written")));
-}
-
-// --- advise search
-
-Candidate advised(const std::string& label) {
-  return {.label = label, .sets = {}, .sync = label, .overlay = "ring", .codec = "fp32"};
-}
-
-// A world in which each candidate reaches the target after its own time, and scores by how far it
-// has come; counts the virtual seconds that were run.
-struct TrialWorld {
-  std::map<std::string, double> reaches_at;
-  double ran_s = 0;
-  std::size_t runs = 0, most_runs = 10000;
-
-  std::vector<Trial> run(const std::vector<Candidate>& candidates, double limit_s) {
-    std::vector<Trial> trials;
-    for (const Candidate& candidate : candidates) {
-      Trial trial{.candidate = candidate, .ran = runs < most_runs, .to_target = {}};
-      if (trial.ran) {
-        ++runs;
-        const double needs = reaches_at.at(candidate.label);
-        if (needs <= limit_s) trial.to_target = needs;
-        trial.score = 1 - std::exp(-limit_s / needs);
-        trial.limit_s = limit_s;
-        ran_s += std::min(limit_s, needs);
-      }
-      trials.push_back(trial);
-    }
-    return trials;
-  }
-  SearchHooks hooks() {
-    return {.run = [this](const auto& candidates, double limit) { return run(candidates, limit); },
-            .neighbours = [](const Candidate&) { return std::vector<Candidate>{}; },
-            .is_over = [this] { return runs >= most_runs; }};
-  }
-};
-
-TEST(AdviseSearch, FindsTheBestForLessThanRunningAll) {
-  TrialWorld world;
-  std::vector<Candidate> candidates;
-  double all = 0;
-  for (int i = 0; i < 30; ++i) {
-    const std::string label = "c" + std::to_string(i);
-    world.reaches_at[label] = 50 + 20 * ((i * 7) % 30);
-    all += world.reaches_at[label];
-    candidates.push_back(advised(label));
-  }
-  const SearchResult result = successive_halving(candidates, 5, world.hooks());
-  ASSERT_FALSE(result.ranking.empty());
-  EXPECT_EQ(result.ranking.front().candidate.label, "c0");
-  EXPECT_EQ(result.ranking.front().to_target, 50);
-  EXPECT_TRUE(result.complete);
-  EXPECT_LT(world.ran_s, all / 5);
-  EXPECT_EQ(result.ranking.size(), 30u);
-}
-
-TEST(AdviseSearch, TriesTheNeighboursOfThoseThatDoWell) {
-  TrialWorld world;
-  world.reaches_at = {{"a", 100}, {"b", 400}, {"a-steps=20", 60}};
-  SearchHooks hooks = world.hooks();
-  hooks.neighbours = [](const Candidate& near) {
-    return near.label == "a" ? std::vector{advised("a-steps=20"), advised("b")}
-                             : std::vector<Candidate>{};
-  };
-  const SearchResult result = successive_halving({advised("a"), advised("b")}, 10, hooks);
-  EXPECT_EQ(result.ranking.front().candidate.label, "a-steps=20");
-  EXPECT_EQ(result.ranking.size(), 3u);
-  EXPECT_TRUE(result.complete);
-}
-
-TEST(AdviseSearch, EndsWhenTheBudgetIsOver) {
-  TrialWorld world;
-  world.reaches_at = {{"a", 1e6}, {"b", 2e6}};
-  world.most_runs = 3;
-  const SearchResult result = successive_halving({advised("a"), advised("b")}, 10, world.hooks());
-  EXPECT_EQ(result.ranking.front().candidate.label, "a");
-  EXPECT_FALSE(result.ranking.front().to_target);
-  EXPECT_FALSE(result.complete);
-}
-
-TEST(AdviseSearch, ATargetBeyondAllStagesEnds) {
-  TrialWorld world;
-  world.reaches_at = {{"a", 1e30}};
-  const SearchResult result = successive_halving({advised("a")}, 1, world.hooks());
-  EXPECT_FALSE(result.complete);
-  EXPECT_LE(result.stages, 20u);
 }
 
 }  // namespace

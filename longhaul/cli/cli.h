@@ -1,8 +1,7 @@
 #pragma once
-// The command line. One file a subcommand; each adds itself to the parser and leaves its exit code.
-// Exit codes: 0 the run ended as its job says, 1 it diverged, or ended below its target although
-// that was required, 2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130
-// Ctrl-C.
+// The command line. Each subcommand has its own file, adds itself to the parser and sets its exit
+// code. Exit codes: 0 the run ended as configured, 1 it diverged or missed a required target, 2 bad
+// job or usage, 3 a peer or the network failed, 4 internal error, 130 Ctrl-C.
 
 #include <functional>
 #include <string>
@@ -19,8 +18,8 @@ namespace longhaul::cli {
 
 inline constexpr int kDone = 0, kBadUsage = 2, kFailed = 3, kInternal = 4, kInterrupted = 130;
 
-// A program that embeds the command line with learners of its own: they are in place of [model] and
-// [data], which its job files need not have.
+// A program that embeds the command line with learners of its own. They replace [model] and [data],
+// which its job files need not have.
 struct Embedding {
   const run::OwnLearners* learners = nullptr;  // outlive run(); null: none
   std::vector<std::string> program = {};       // the words that start that program again
@@ -28,18 +27,19 @@ struct Embedding {
   bool own_jobs = false;
 };
 
-// Parses and carries out; never throws. One call at a time in a process.
+// Parses and runs a command; never throws. One call at a time in a process.
 int run(int argc, const char* const* argv, const Embedding& = {});
 
-// The same of words without the program's name.
+// The same for words without the program's name.
 int run_words(const std::vector<std::string>& words);
-// That, for runs in copies of this process; empty where it is embedded: a copy has not its threads.
+// Returns run_words for runs in copies of this process; empty if it is embedded, because a copy
+// does not have its threads.
 std::function<int(const std::vector<std::string>&)> run_words_in_copies();
 
-// What the program that embeds this one has said; by default nothing.
+// Returns the Embedding of the program that embeds this one; empty by default.
 const Embedding& embedding();
 
-// `code` is written when the subcommand was chosen and has run.
+// Adds the subcommand. `code` is written when the subcommand was chosen and has run.
 void add_simulate(CLI::App&, int& code);
 void add_launch(CLI::App&, int& code);
 void add_site(CLI::App&, int& code);

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <span>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,6 +11,7 @@
 #include "longhaul/cli/compare_jobs.h"
 #include "longhaul/cli/compare_ranking.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/rates.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/run/atomic_file.h"
 #include "longhaul/run/interrupt.h"
@@ -27,14 +30,15 @@ struct CompareArgs {
   unsigned at_once = 1;
   std::string emit;
   bool gather = false;
+  bool tune = false;
 };
 
-// One run: what is known of it before and after.
+// One run, before and after it.
 struct ComparedRun {
   const ComparedJob* job = nullptr;
   std::string folder = {}, job_file = {};
   std::optional<Summary> summary = {};
-  std::string failure = {};  // why there is no result
+  std::string failure = {};  // reason for a missing result
   int code = kDone;
 };
 
@@ -44,7 +48,7 @@ bool is_over(const Summary& s) {
          s.stop_reason == run::StopReason::participation;
 }
 
-// What is in the folders already: results of finished runs of these jobs, budgets included.
+// Reads the results of finished runs of these jobs, with the same budgets, from the folders.
 Status look(std::vector<ComparedRun>& runs) {
   for (ComparedRun& one : runs) {
     LH_LET(summary, run::read_summary(one.folder));
@@ -67,7 +71,8 @@ Status write_job_files(const std::vector<ComparedRun>& runs) {
   return Ok{};
 }
 
-// Where the folders of several seeds go may be a run of one seed, which reports would take for all.
+// Clears runs of one seed from the folders of several seeds, because reports would take such a run
+// for all seeds. Error without `force`.
 Status clear_single_runs(const std::vector<ComparedRun>& runs, const std::string& base,
                          bool force) {
   for (const ComparedRun& one : runs) {
@@ -81,13 +86,13 @@ Status clear_single_runs(const std::vector<ComparedRun>& runs, const std::string
   return Ok{};
 }
 
-// Runs end at --hours exactly: the next score may be far.
+// Returns the end of a run at --hours exactly, because the next score may be much later.
 std::optional<double> until_s(const CompareArgs& args) {
   if (!args.axes.hours) return std::nullopt;
   return 3600 * *args.axes.hours;
 }
 
-// Runs what is not finished; the summaries of all are in `runs` then.
+// Runs all unfinished runs. Afterwards `runs` holds all summaries.
 Status run_rest(const CompareArgs& args, const std::string& base, std::vector<ComparedRun>& runs) {
   const run::SimulateOptions options = args.common.one_of_several("");
   for (const ComparedRun& one : runs)
@@ -126,6 +131,113 @@ Status run_rest(const CompareArgs& args, const std::string& base, std::vector<Co
   return Ok{};
 }
 
+// --tune: the rates that a combination tried, on a seed that is not reported, and the best rate.
+struct TunedRate {
+  std::string label, key;  // label of the combination; "rate", "outer.rate"
+  double rate = 0;
+  std::vector<double> tried;
+};
+
+constexpr double kRateFactors[] = {1.0 / 9, 1.0 / 3, 1, 3, 9};
+constexpr double kOuterFactors[] = {0.5, 1, 2};
+
+// Search of the best rates, one key of all combinations at a time. Tries every factor of the grid
+// and keeps the best.
+class Tuner {
+ public:
+  Tuner(const CompareArgs& args, std::string base)
+      : args_(args), base_(std::move(base) + "/tune") {}
+
+  // Replaces the jobs by jobs with the best rates, on seeds after the one that chose the rates.
+  // After Ctrl-C, `comparison` must not be used.
+  Result<std::vector<TunedRate>> tune(Comparison& comparison) {
+    for (const std::string& sweep : args_.axes.sweeps)
+      if (sweep.starts_with("optimizer.rate=") || sweep.starts_with("outer.rate="))
+        return invalid(fmt::format(
+            "--sweep {}: --tune chooses this key itself; leave out one of the two", sweep));
+    std::map<std::string, ComparedJob> best;
+    for (const ComparedJob& one : comparison.jobs) {
+      if (!says_rate(one.job))
+        return invalid(
+            "--tune: the job's model is a loop of one's own, which has its rate itself: try "
+            "several "
+            "there");
+      best.emplace(one.label, one);
+    }
+    LH_TRY(pass(best, "rate", kRateFactors, scale_rate));
+    if (!run::interrupted()) LH_TRY(pass(best, "outer.rate", kOuterFactors, scale_outer_rate));
+    for (ComparedJob& one : comparison.jobs) {
+      const std::uint64_t seed = one.job.job.seed + 1;
+      const ComparedJob& tuned = best.at(one.label);
+      const bool several = one.path.ends_with(fmt::format("/seed-{}", one.job.job.seed));
+      one = tuned;
+      one.job.job.seed = seed;
+      if (several) one.path += fmt::format("/seed-{}", seed);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  using Scale = std::optional<double> (*)(run::Job&, double factor);
+
+  Status pass(std::map<std::string, ComparedJob>& best, const std::string& key,
+              std::span<const double> factors, Scale scale) {
+    std::vector<std::string> of;  // combination of each job
+    std::vector<ComparedJob> jobs;
+    std::map<std::string, TunedRate> rates;
+    for (const auto& [label, one] : best)
+      for (const double factor : factors) {
+        ComparedJob job = one;
+        const auto rate = scale(job.job, factor);
+        if (!rate) break;
+        job.label += fmt::format("-{}={:.3g}", key, *rate);
+        job.path = run_path(job.label);
+        rates[label].tried.push_back(*rate);
+        of.push_back(label);
+        jobs.push_back(std::move(job));
+      }
+    if (jobs.empty()) return Ok{};
+    std::vector<ComparedRun> runs;
+    for (const ComparedJob& job : jobs)
+      runs.push_back({.job = &job,
+                      .folder = base_ + "/" + job.path,
+                      .job_file = base_ + "/jobs/" + job.path + ".toml"});
+    LH_TRY(run_rest(args_, base_, runs));
+    std::map<std::string, std::vector<std::pair<std::string, Summary>>> ended;
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      if (runs[i].summary && runs[i].failure.empty())
+        ended[of[i]].emplace_back(jobs[i].label, *runs[i].summary);
+    for (const auto& [label, summaries] : ended) {
+      const std::string first = best_of(ranked(summaries, {}));
+      const auto at = std::ranges::find(jobs, first, &ComparedJob::label);
+      TunedRate& rate = rates.at(label);
+      rate.label = label;
+      rate.key = key;
+      rate.rate = *number_of(at->job, key == "rate" ? "optimizer" : "outer", "rate");
+      found_.push_back(rate);
+      best.at(label) = *at;
+    }
+    return Ok{};
+  }
+
+  // Returns the label of the best rate. Of those that reach the target at the same score, the one
+  // that ends with the best score.
+  static std::string best_of(const std::vector<RankedGroup>& groups) {
+    const RankedGroup* best = &groups.front();
+    for (const RankedGroup& one : groups) {
+      const bool same = one.target && best->target && one.target->median == best->target->median;
+      if (!same || !one.score || !best->score) continue;
+      const double gain = one.score->median - best->score->median;
+      if (one.lower_is_better ? gain < 0 : gain > 0) best = &one;
+    }
+    return best->label;
+  }
+
+  const CompareArgs& args_;
+  const std::string base_;
+  std::vector<TunedRate> found_;
+};
+
 struct Outcome {
   std::vector<RankedGroup> groups;
   std::vector<const ComparedRun*> interrupted, missing, failed;
@@ -136,7 +248,8 @@ Outcome outcome_of(const std::vector<ComparedRun>& runs, bool all_kinds) {
   Outcome outcome;
   std::vector<std::pair<std::string, Summary>> finished;
   for (const ComparedRun& one : runs) {
-    // Of all kinds some suit no model like this one: they are listed, and the others count.
+    // Some of "all" kinds do not suit the model. Their failures are listed, but do not set the exit
+    // code.
     if (one.failure.empty() || !all_kinds) outcome.code = std::max(outcome.code, one.code);
     if (!one.failure.empty())
       outcome.failed.push_back(&one);
@@ -182,7 +295,7 @@ nlohmann::ordered_json result_json(const Comparison& comparison,
   return json;
 }
 
-// A reason without where it stands and which kinds it names, so that like ones are told once.
+// Returns a reason without its quoted names, so that similar reasons are printed once.
 std::string without_names(const std::string& why) {
   std::string text;
   bool quoted = false;
@@ -193,7 +306,7 @@ std::string without_names(const std::string& why) {
   return text;
 }
 
-// Combinations with like reasons on one line, with the first one's.
+// Prints combinations with similar reasons on one line, with the first one's reason.
 void print_skipped(const Comparison& comparison) {
   struct Line {
     std::string key, labels, why;
@@ -242,7 +355,18 @@ void print_outcome(const Comparison& comparison, const std::vector<ComparedRun>&
       seeds ? "Figures are medians over the seeds, with the range in brackets.\n" : "", base);
 }
 
-// Tasks of finished runs are left out, so that the same command goes on.
+void print_rates(const std::vector<TunedRate>& rates) {
+  if (!rates.empty()) fmt::print("\nRates, chosen on a seed that is not among these:\n");
+  for (const TunedRate& one : rates) {
+    const bool edge = one.rate == one.tried.front() || one.rate == one.tried.back();
+    fmt::print("  {}: {} {:.3g} of {:.3g} to {:.3g}{}\n", one.label, one.key, one.rate,
+               one.tried.front(), one.tried.back(),
+               edge ? ", the edge of the grid: a rate beyond may be better" : "");
+  }
+}
+
+// Prints the tasks. Omits those of finished runs, so that the same command continues the
+// comparison.
 Result<int> emit(const CompareArgs& args, const Comparison& comparison, const std::string& base,
                  std::vector<ComparedRun>& runs) {
   LH_TRY(clear_single_runs(runs, base, args.common.force));
@@ -258,7 +382,7 @@ Result<int> emit(const CompareArgs& args, const Comparison& comparison, const st
         tasks.back().command.push_back(std::move(word));
     if (has_run(one.folder)) tasks.back().command.push_back("--resume");
   }
-  for (EmittedTask& task : tasks)  // the words of "python3 train.py" after its first
+  for (EmittedTask& task : tasks)  // the words of "python3 train.py" after the first
     task.command.insert(task.command.begin(), program.begin() + 1, program.end());
   fmt::print("{}", emitted_tasks(args.emit, comparison.name, program.front(), tasks));
   fmt::print(stderr, "{} tasks; when they have ended: the same command with --gather instead\n",
@@ -270,6 +394,15 @@ Result<int> compare(const CompareArgs& args) {
   LH_LET(comparison, compared_jobs(args.common, args.axes));
   const std::string base =
       args.common.out.empty() ? "runs/" + comparison.name + "-compare" : args.common.out;
+  std::vector<TunedRate> rates;
+  if (args.tune) {
+    LH_LET(tuned, Tuner(args, base).tune(comparison));
+    rates = std::move(tuned);
+    if (run::interrupted()) {
+      print_resume_hint();
+      return kInterrupted;
+    }
+  }
   std::vector<ComparedRun> runs;
   for (const ComparedJob& job : comparison.jobs)
     runs.push_back({.job = &job,
@@ -282,7 +415,10 @@ Result<int> compare(const CompareArgs& args) {
   for (const ComparedRun& one : runs)
     if (args.common.require_target && one.summary)
       outcome.code = std::max(outcome.code, run::exit_code(*one.summary, true));
-  const nlohmann::ordered_json json = result_json(comparison, runs, outcome);
+  nlohmann::ordered_json json = result_json(comparison, runs, outcome);
+  for (const TunedRate& one : rates)
+    json["tuned"].push_back(
+        {{"label", one.label}, {"key", one.key}, {"rate", one.rate}, {"tried", one.tried}});
   if (const Status written = run::write_atomically(base + "/compare.json", json_text(json) + "\n");
       !written && !args.gather)
     return written.error();
@@ -290,6 +426,7 @@ Result<int> compare(const CompareArgs& args) {
     fmt::print("{}\n", json_text(json));
   else
     print_outcome(comparison, runs, outcome, base);
+  if (!args.common.json) print_rates(rates);
   for (const ComparedRun* one : outcome.failed)
     fmt::print(stderr, "longhaul: {}: {}\n", one->job->path, one->failure);
   if (outcome.code == kInterrupted) print_resume_hint();
@@ -308,7 +445,7 @@ void add_axes(CLI::App& sub, CompareAxes& axes) {
          "TABLE.KEY=V,V")
       ->allow_extra_args(false);
   option(sub, "--seeds", axes.seeds,
-         "repeats each with this many seeds; median, range, ties (default 1)", "N",
+         "repeats each with this many seeds; median, range, ties (default 1, with --tune 3)", "N",
          CLI::Range(std::uint64_t{1}, std::uint64_t{1000}));
   auto* hours = option(sub, "--hours", axes.hours, "virtual time that each may take", "H",
                        CLI::PositiveNumber);
@@ -334,11 +471,19 @@ void add_compare(CLI::App& app, int& code) {
                       CLI::IsMember({"parallel", "slurm", "k8s"}));
   sub->add_flag("--gather", args->gather, "runs nothing: the table of the runs that are there")
       ->excludes(emit);
+  sub->add_flag("--tune", args->tune,
+                "first tries a ninth to nine times the learning rate of each, and half and twice "
+                "the outer rate, on a seed that is not reported; the best goes on")
+      ->excludes(emit)
+      ->excludes("--gather");
   sub->footer(
       "Examples:\n  longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco\n"
       "  longhaul compare examples/bsp.toml --sync all --overlay direct,ring --epochs 5 --jobs 2\n"
       "The job file's [for.KIND.TABLE] tables hold what only one strategy needs.");
-  sub->callback([args, &code] { code = code_of(compare(*args)); });
+  sub->callback([args, sub, &code] {
+    if (args->tune && sub->count("--seeds") == 0) args->axes.seeds = 3;
+    code = code_of(compare(*args));
+  });
 }
 
 }  // namespace longhaul::cli

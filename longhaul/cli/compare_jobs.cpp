@@ -14,12 +14,12 @@ namespace {
 using Parts = std::vector<run::PartInfo>;
 constexpr std::uint64_t kNoMaxRounds = std::uint64_t{1} << 53;
 
-// One thing that varies, with its values in the order asked for.
+// A varied key, with its values in the requested order.
 struct Axis {
   std::string key;                  // "sync.kind", "sync.steps"
-  std::vector<std::string> values;  // {""}: as the job file has it
+  std::vector<std::string> values;  // {""}: as in the job file
   bool all = false;                 // every kind of the table
-  bool named = false;               // its values are part of the label
+  bool named = false;               // the label contains the values
   std::string table() const { return key.substr(0, key.find('.')); }
   bool kinds() const { return key.ends_with(".kind"); }
 };
@@ -76,7 +76,7 @@ bool has_key(const Parts& parts, std::string_view table, std::string_view kind,
   return false;
 }
 
-// A key of [sync] holds for all kinds that are named; one that only some have belongs elsewhere.
+// Returns an Error if a key of [sync] exists for only some of the named kinds.
 Status check_sync_keys(const Parts& parts, const Settings& table,
                        const std::vector<std::string>& syncs) {
   for (const Setting& entry : table.entries) {
@@ -87,7 +87,7 @@ Status check_sync_keys(const Parts& parts, const Settings& table,
       if (has) with += fmt::format("{}[for.{}.sync]", with.empty() ? "" : " and ", sync);
       if (!has) without += (without.empty() ? "" : ", ") + sync;
     }
-    if (without.empty() || with.empty()) continue;  // unknown to all: the reader says so
+    if (without.empty() || with.empty()) continue;  // the reader reports unknown keys
     return invalid(
         fmt::format("{}: [sync] {}: no such key with kind = \"{}\"; write it in the job file "
                     "under {}: [for.KIND.sync] holds settings for one strategy",
@@ -118,13 +118,6 @@ Result<std::vector<Axis>> axes_of(const Parts& parts, const CompareAxes& asked) 
   return axes;
 }
 
-// What names a folder: other characters become "_".
-std::string path_text(std::string text) {
-  for (char& c : text)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("-_.=+", c)) c = '_';
-  return text;
-}
-
 class Builder {
  public:
   Builder(const RunOptions& options, const CompareAxes& asked, Parts parts, std::vector<Axis> axes)
@@ -134,7 +127,7 @@ class Builder {
     std::vector<std::size_t> at(axes_.size(), 0);
     for (;;) {
       LH_TRY(add(at));
-      std::size_t i = axes_.size();  // the last axis varies first
+      std::size_t i = axes_.size();  // the last axis changes first
       while (i > 0 && ++at[i - 1] == axes_[i - 1].values.size()) at[--i] = 0;
       if (i == 0) break;
     }
@@ -145,7 +138,7 @@ class Builder {
   }
 
  private:
-  // One combination with all its seeds. Only a file that cannot be read is an Error.
+  // Adds one combination with all its seeds. Error: the file cannot be read, or has [focus].
   Status add(const std::vector<std::size_t>& at) {
     const std::string label = label_of(at);
     std::optional<std::uint64_t> first;
@@ -165,7 +158,7 @@ class Builder {
       if (!first) first = job->job.seed;
       if (made_.name.empty()) made_.name = job->job.name;
       made_.equal_budget |= job->stop.max_rounds == kNoMaxRounds;
-      std::string path = path_text(label);
+      std::string path = run_path(label);
       if (asked_.seeds > 1) path += fmt::format("/seed-{}", job->job.seed);
       if (!paths_.insert(path).second) path += fmt::format("~{}", made_.jobs.size());
       made_.jobs.push_back({label, path, *std::move(job)});
@@ -207,7 +200,7 @@ class Builder {
     return doc;
   }
 
-  // Keys that another kind of the table has and this one has not.
+  // Drops the keys that another kind of the table has but this kind lacks.
   void drop_keys(run::Document& doc, const Axis& axis, const std::string& kind) {
     const std::string table = axis.table();
     std::erase_if(doc.table(table).entries, [&](const Setting& entry) {
@@ -238,6 +231,12 @@ class Builder {
 };
 
 }  // namespace
+
+std::string run_path(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("-_.=+", c)) c = '_';
+  return text;
+}
 
 Result<Comparison> compared_jobs(const RunOptions& options, const CompareAxes& asked) {
   Parts parts = run::all_parts();

@@ -1,6 +1,6 @@
 #pragma once
-// The jobs that one `longhaul compare` runs: the job file once for each combination of kinds, swept
-// values and seeds.
+// The jobs of one `longhaul compare`: the job file once for each combination of kinds, swept values
+// and seeds.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,15 +18,15 @@
 
 namespace longhaul::cli {
 
-// What varies. Empty lists of kinds: the job's own. The only element "all": every kind of the
-// table; a key of the job file that a kind lacks is then left out for it.
+// The varied values. An empty list of kinds means the job's own kind. The only element "all" means
+// every kind of the table; keys of the job file that a kind lacks are then omitted for it.
 struct CompareAxes {
   std::vector<std::string> syncs, overlays, transfers, codecs;
   std::vector<std::string> sweeps;  // "sync.steps=5,10"
   std::uint64_t seeds = 1;
-  bool lenient = false;  // a key that a kind lacks is left out for named kinds, too
-  // The budget of every run: virtual hours, or samples of all sites in training sets. With either
-  // rounds end no run; with a [stop] that has either they do if the job file says max_rounds.
+  bool lenient = false;  // named kinds also omit keys that they lack
+  // Budget of every run: virtual hours, or samples of all sites in training sets. With either,
+  // max_rounds is ignored. A [stop] with either ignores max_rounds unless the job file sets it.
   std::optional<double> hours, epochs;
 
   bool any_all() const {
@@ -37,8 +37,8 @@ struct CompareAxes {
 };
 
 struct ComparedJob {
-  std::string label;  // "diloco", "diloco-ring-steps=5": names its row
-  std::string path;   // of its folder, within that of the comparison: "diloco", "diloco/seed-2"
+  std::string label;  // row name: "diloco", "diloco-ring-steps=5"
+  std::string path;   // folder within the comparison's: "diloco", "diloco/seed-2"
   run::Job job;
 };
 
@@ -47,36 +47,39 @@ struct SkippedJob {
 };
 
 struct Comparison {
-  std::string name;  // of the job
+  std::string name;  // name of the job
   std::vector<ComparedJob> jobs;
-  std::vector<SkippedJob> skipped;   // combinations that no job can have, with the reason
+  std::vector<SkippedJob> skipped;   // impossible combinations, with the reason
   std::vector<std::string> dropped;  // "[sync] steps: not for bsp, asp"
-  bool equal_budget = false;         // time or samples end all runs
+  bool equal_budget = false;         // runs end by time or samples only
 };
 
-// At most this many runs; more is an Error that says how many were asked for.
+// Maximum number of runs; more is an Error.
 inline constexpr std::size_t kMaxComparedJobs = 20000;
 
-// Every combination. Error: an unknown kind, a key of [sync] that only some of the kinds named
-// have, a sweep that is none, or the first reason if no combination is left.
+// Returns a folder name. Invalid characters become "_".
+std::string run_path(std::string label);
+
+// Returns every combination. Error: an unknown kind, a key of [sync] that only some of the named
+// kinds have, an invalid sweep, or the first reason if no combination is possible.
 Result<Comparison> compared_jobs(const RunOptions&, const CompareAxes&);
 
-// Whether the folder holds a run, finished or not.
+// Returns true if the folder holds a run, finished or not.
 inline bool has_run(const std::string& folder) {
   std::error_code code;
   return std::filesystem::exists(folder + "/job.toml", code);
 }
 
-// Whether it holds a run of this job, or of one from which that may go on: only [stop], [report]
-// and [run] may differ.
+// Returns true if the folder holds a run that this job can continue. Only [stop], [report] and
+// [run] may differ.
 inline bool can_go_on(const std::string& folder, const run::Job& job) {
   if (!has_run(folder)) return false;
   const auto before = run::job_of_run(folder);
   return before && !run::difference(*before, job, /*resumes=*/true);
 }
 
-// run::run_all(), but runs whose checkpoint cannot be continued, of an older version or damaged,
-// begin anew and say so: such a run can be made again. Ends as of run_all().
+// Behaves as run::run_all(), but starts a run again, with a message, if its checkpoint cannot be
+// continued because it is damaged or of another version.
 inline std::vector<run::PoolEnd> run_all_or_anew(const std::vector<run::PoolRun>& runs,
                                                  const run::PoolOptions& options) {
   auto ends = run::run_all(runs, options);

@@ -302,9 +302,9 @@ std::string ranking_text(const std::string& name, const std::vector<RankedGroup>
       any.has_target() ? "time to " + target_text(any) : std::string("time"), "rounds", "WAN MB"};
   if (prices.has_prices()) head.push_back("cost " + prices.currency.value_or(""));
   for (const char* more : {"computing",
-                           bits       ? "bits/byte"
-                           : accuracy ? "accuracy"
-                                      : "loss",
+                           bits       ? "bits/byte at end"
+                           : accuracy ? "accuracy at end"
+                                      : "loss at end",
                            "real time"})
     head.emplace_back(more);
   std::vector<std::vector<std::string>> rows;

@@ -46,7 +46,7 @@ run::DoctorOptions options_of(const DoctorArgs& args, const run::Job& job, std::
   return options;
 }
 
-// Before minutes of measuring, not after them.
+// Checks --write-wan before the measurement, which takes minutes.
 Status can_write(const DoctorArgs& args) {
   const std::string& file = args.write_wan;
   if (file.empty()) return Ok{};
@@ -71,7 +71,7 @@ Status can_write(const DoctorArgs& args) {
   return Ok{};
 }
 
-// One remedy for all that it helps, if they follow one another.
+// Prints a remedy once for consecutive findings that share it.
 void print_findings(const std::vector<doctor::Finding>& found) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     const doctor::Finding& one = found[i];
@@ -131,7 +131,7 @@ Result<int> follow(const DoctorArgs& args, const run::Job& job, std::uint32_t si
   return kDone;
 }
 
-// The words that make each of the processes the same doctor as this one.
+// Returns the arguments that give each process the settings of this doctor.
 std::vector<std::string> arguments_of(const DoctorArgs& args) {
   std::vector<std::string> words = {"--patience",  fmt::format("{}", args.arrival_timeout),
                                     "--seconds",   fmt::format("{}", args.plan.seconds),
@@ -161,7 +161,7 @@ Result<int> start(const DoctorArgs& args, const run::Job& job) {
                            .insecure = args.security.insecure};
   with.arguments = arguments_of(args);
   with.arguments.insert(with.arguments.begin(), with.network.begin(), with.network.end());
-  // The first site's words are the result; the others only say how they are.
+  // The first site's output is the result; that of the others is progress.
   with.line = [first = job.sites[0].name, quiet = args.quiet](const std::string& name, bool error,
                                                               std::string_view line) {
     if (!error && name == first) {
@@ -189,10 +189,10 @@ Result<int> run_doctor(const DoctorArgs& args) {
 void add_measuring(CLI::App& sub, DoctorArgs& args) {
   option(sub, "--patience", args.arrival_timeout, "seconds that a site has to come (default: 30)",
          "S", CLI::Range(1.0, 86400.0));
-  option(sub, "--seconds", args.plan.seconds, "of bulk for each way, at most (default: 4)", "S",
+  option(sub, "--seconds", args.plan.seconds, "most seconds of bulk for each way (default: 4)", "S",
          CLI::Range(0.1, 60.0));
-  option(sub, "--mbytes", args.plan.mbytes, "of bulk for each way, at most (default: 250)", "MB",
-         CLI::Range(0.1, 100000.0));
+  option(sub, "--mbytes", args.plan.mbytes, "most megabytes of bulk for each way (default: 250)",
+         "MB", CLI::Range(0.1, 100000.0));
   option(sub, "--datagrams", args.plan.datagrams,
          "UDP probes for loss and DSCP, each way; 0: none (default: 200)", "N",
          CLI::Range(0u, doctor::kMaxDatagrams));
@@ -207,8 +207,7 @@ void add_measuring(CLI::App& sub, DoctorArgs& args) {
 void add_doctor(CLI::App& app, int& code) {
   auto args = std::make_shared<DoctorArgs>();
   CLI::App* sub = app.add_subcommand(
-      "doctor",
-      "before a run: who reaches whom, how fast, and what to do where something is wrong");
+      "doctor", "before a run: which sites reach each other, how fast, and how to fix problems");
   args->add_job_to(*sub);
   CLI::Option* site = option(*sub, "--site", args->site,
                              "this is that site, of real ones: say it at each; the first "

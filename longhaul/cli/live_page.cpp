@@ -19,13 +19,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kEvery = 400ms;  // so that a page hears of a run's news once a second, if late
+constexpr auto kEvery = 400ms;  // a page shows the news of a run within about a second
 
-constexpr auto kDrawnEvery = 5s;  // the map of what was sent
+constexpr auto kDrawnEvery = 5s;  // for the map of the sent bytes
 
 using DataPtr = std::shared_ptr<const nlohmann::ordered_json>;
 
-// One gauge of Prometheus' text format; nothing without a value.
+// Returns one gauge of Prometheus' text format; "" without a value.
 std::string gauge(const char* name, const char* help, const std::string& run,
                   const nlohmann::ordered_json& value) {
   if (!value.is_number()) return "";
@@ -34,13 +34,13 @@ std::string gauge(const char* name, const char* help, const std::string& run,
       help, run, value.get<double>());
 }
 
-// A label's value: what the format does not allow is left out.
+// Returns a label's value without the characters that the format forbids.
 std::string label_value(std::string text) {
   std::erase_if(text, [](char c) { return c == '"' || c == '\\' || c == '\n'; });
   return text;
 }
 
-// Only pages of this machine: another site whose name leads here must not read it.
+// Returns true for local pages only. Another site whose name leads here must not read the run.
 bool is_local(const httplib::Request& request) {
   const std::string host = request.get_header_value("Host");
   const std::string name = host.substr(0, host.rfind(':'));
@@ -78,21 +78,21 @@ struct LivePage::State {
   report::RunReader reader;
   PlanAdder plans;
   const bool with_plan;
-  nlohmann::ordered_json plan;  // what PlanAdder adds
+  nlohmann::ordered_json plan;  // from PlanAdder
   bool plan_known = false, ended = false;
   std::chrono::steady_clock::time_point drawn_at = {};
   std::chrono::steady_clock::time_point read_at = {};
   bool closing = false;
   std::size_t clients = 0;
   DataPtr data_;
-  std::uint64_t data_of_ = 0;  // the reader's version
+  std::uint64_t data_of_ = 0;  // version of the reader
   httplib::Server server;
   std::thread thread;
 
   State(std::string folder, std::vector<std::string> nodes, bool with)
       : reader(std::move(folder), std::move(nodes)), with_plan(with) {}
 
-  // Reads the run's files, at most once in kEvery unless `now`. False: there is no run yet.
+  // Reads the run's files, at most once in kEvery unless `now`. Returns false without a run yet.
   bool refresh(bool now) {
     const auto time = std::chrono::steady_clock::now();
     if (!now && time - read_at < kEvery) return reader.version() > 0;
@@ -101,7 +101,7 @@ struct LivePage::State {
   }
   nlohmann::ordered_json run_data() {
     nlohmann::ordered_json run = reader.data();
-    // What was sent grows; a picture of it is long.
+    // The sent bytes grow, and a picture of them is large.
     const auto time = std::chrono::steady_clock::now();
     const bool at_end = !ended && !run["summary"].is_null();
     if (at_end || drawn_at == decltype(drawn_at){} || time - drawn_at > kDrawnEvery) {
@@ -118,7 +118,7 @@ struct LivePage::State {
     for (const auto& [key, value] : plan.items()) run[key] = value;
     return run;
   }
-  // Made once for all pages that are open.
+  // Returns the data of the page, made once for all open pages.
   DataPtr data(bool there) {
     if (!there) return std::make_shared<nlohmann::ordered_json>(report::page_data({}));
     if (!data_ || data_of_ != reader.version()) {
@@ -131,9 +131,9 @@ struct LivePage::State {
   }
   void page(httplib::Response&);
   void events(httplib::Response&);
-  struct Follower {  // a page that is open
+  struct Follower {  // an open page
     DataPtr sent;
-    bool asked = false;  // the first answer comes at once
+    bool asked = false;  // the first answer is immediate
   };
   bool write(Follower&, httplib::DataSink&);
 };
@@ -171,7 +171,7 @@ void LivePage::State::events(httplib::Response& response) {
       });
 }
 
-// An event of all that there is; of what has changed since `sent`; or a line that is no event.
+// Returns an event with all data, or with the changes since `sent`, or a line that is no event.
 std::string news_text(const DataPtr& sent, const DataPtr& now) {
   if (sent == now) return ": nothing new\n\n";
   if (sent)
@@ -180,7 +180,7 @@ std::string news_text(const DataPtr& sent, const DataPtr& now) {
   return "event: runs\ndata: " + json_text(*now, /*indent=*/-1) + "\n\n";
 }
 
-// What is new, at most once in kEvery; false: the page is gone.
+// Writes the news, at most once in kEvery. Returns false if the page is gone.
 bool LivePage::State::write(Follower& follower, httplib::DataSink& sink) {
   DataPtr now;
   bool last = false;
@@ -214,7 +214,7 @@ LivePage::LivePage(std::string folder, bool with_plan, std::vector<std::string> 
         response.status = 403;
         return httplib::Server::HandlerResponse::Handled;
       });
-  state.server.set_payload_max_length(0);    // it is only read
+  state.server.set_payload_max_length(0);    // read only
   state.server.set_keep_alive_max_count(1);  // an open connection holds a thread
   state.server.Get("/", [&state](const httplib::Request&, httplib::Response& response) {
     state.page(response);
@@ -234,7 +234,7 @@ LivePage::~LivePage() {
     std::unique_lock lock(state_->mutex);
     state_->closing = true;
     state_->news.notify_all();
-    // A page that is not read any more is not waited for.
+    // A page that is no longer read does not delay the end.
     state_->news.wait_for(lock, 2s, [this] { return state_->clients == 0; });
   }
   state_->server.stop();
@@ -251,7 +251,7 @@ Result<std::uint16_t> LivePage::start(std::uint16_t port) {
     return unavailable(fmt::format(
         "port {} of {} cannot be listened to: choose another, or 0 for any", port, host));
   state_->thread = std::thread([this] { state_->server.listen_after_bind(); });
-  // A stop() before it listens would be lost, and the destructor would wait for ever.
+  // A stop() before it listens would be lost, and the destructor would wait forever.
   for (int i = 0; i < 5000 && !state_->server.is_running(); ++i) std::this_thread::sleep_for(1ms);
   return std::uint16_t(bound);
 }

@@ -1,12 +1,12 @@
 #pragma once
-// The page of a run while it goes on, over HTTP on 127.0.0.1:
+// The page of a run in progress, over HTTP on 127.0.0.1:
 //
 //   GET /          the page
 //   GET /events    server-sent events "runs": the page's data as JSON, whenever they changed
 //   GET /metrics   the newest figures as Prometheus text
 //
-// It reads the run's files only while somebody asks, for the two others once a second at most, on
-// threads of its own. Requests must name 127.0.0.1 or localhost as their host.
+// The run's files are read on requests only, by separate threads: for every page, and for the two
+// others at most once in 0.4 s. Requests must name 127.0.0.1 or localhost as their host.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,18 +18,17 @@ namespace longhaul::cli {
 
 class LivePage {
  public:
-  static constexpr std::size_t kMaxClients = 12;  // event streams at a time; more are refused
+  static constexpr std::size_t kMaxClients = 12;  // event streams at a time; others are refused
 
-  // `folder`: that of the run, which need not be there yet. `with_plan`: until it is
-  // known who sent what, shows the plan of its overlay, for which the job's data are looked at.
-  // `nodes`: as RunReader has them.
+  // `folder`: that of the run, which may not exist yet. `with_plan`: shows the plan of the overlay
+  // until the sent bytes are known; reads the job's data for it. `nodes`: as in RunReader.
   LivePage(std::string folder, bool with_plan, std::vector<std::string> nodes = {});
-  ~LivePage();  // sends what has come last, then ends
+  ~LivePage();  // sends the newest data, then ends
   LivePage(const LivePage&) = delete;
   LivePage& operator=(const LivePage&) = delete;
 
-  // Begins to listen; 0: any free port. Returns the port. Error: it is taken, or the program was
-  // built without the chart library.
+  // Starts to listen and returns the port; 0: any free port. Returns an Error if the port is taken,
+  // or if the program was built without the chart library.
   Result<std::uint16_t> start(std::uint16_t port);
 
  private:
@@ -37,7 +36,7 @@ class LivePage {
   std::unique_ptr<State> state_;
 };
 
-// Of --view: starts it and says where on standard error; null without a port.
+// Starts the page of --view and prints its address on standard error; null without a port.
 Result<std::unique_ptr<LivePage>> view_if_asked(const std::string& folder, int port, bool quiet);
 
 }  // namespace longhaul::cli

@@ -40,7 +40,7 @@ Result<run::Job> load(const PerfArgs& args) {
   return job;
 }
 
-// What failed on the way is no bad usage.
+// Prints the error of a failed run. Only an invalid argument is bad usage.
 int print_failure(const Error& error) {
   (void)print_error(error);
   if (run::interrupted()) return kInterrupted;

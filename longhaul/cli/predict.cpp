@@ -30,7 +30,7 @@ std::string csv_line(const std::vector<std::string>& fields) {
   return line + "\n";
 }
 
-// What a probability is of: a class, or a label.
+// Returns the names of the outcomes that have probabilities: classes, or labels.
 const std::vector<std::string>& outcomes(const run::Answers& all) {
   return all.classes.empty() ? all.targets : all.classes;
 }

@@ -25,7 +25,7 @@ struct ReplayArgs {
   bool recompute = false, json = false, quiet = false;
 };
 
-// How far a replay has come, on standard error: a live line on a terminal, else one in five
+// The progress of a replay on standard error: a live line on a terminal, else a line every five
 // seconds.
 class Meter {
  public:

@@ -51,8 +51,8 @@ std::optional<SiteFolder> site_folder(const std::string& folder) {
                     statuses->front().rank};
 }
 
-// Sites of one run as that run, in the place of the first of them. A rank that is there twice is of
-// another run.
+// Joins the folders of a run's sites to that run, at the place of the first folder. A rank that
+// occurs twice belongs to another run.
 std::vector<RunFolder> joined(const std::vector<std::string>& folders) {
   std::vector<std::optional<SiteFolder>> sites;
   for (const std::string& folder : folders) sites.push_back(site_folder(folder));
@@ -81,7 +81,7 @@ std::vector<RunFolder> joined(const std::vector<std::string>& folders) {
   return runs;
 }
 
-// As much of the end of the path as `parts` names.
+// Returns the last `parts` names of the path.
 std::string end_of(const std::string& folder, std::size_t parts) {
   std::string text;
   fs::path path(folder);
@@ -90,7 +90,7 @@ std::string end_of(const std::string& folder, std::size_t parts) {
   return text;
 }
 
-// Of an activity.json, which may be damaged.
+// Returns the sent bytes in an activity.json, which may be damaged.
 std::vector<run::SentBytes> sent_bytes(const nlohmann::ordered_json& activity) {
   std::vector<run::SentBytes> sent;
   if (!activity.is_object() || !activity.contains("links") || !activity.contains("sites"))

@@ -1,5 +1,5 @@
 #pragma once
-// Run folders for pages: which ones a user means, and what the job adds to what a folder holds.
+// Run folders for pages: the folders that a user means, and the additions from their jobs.
 #include <map>
 #include <optional>
 #include <string>
@@ -13,23 +13,23 @@ namespace longhaul::cli {
 
 struct RunFolder {
   std::string folder;
-  std::vector<std::string> nodes = {};  // as RunReader takes them
+  std::vector<std::string> nodes = {};  // as in RunReader
 };
 
-// The folders that hold a run: those given, and of one that holds none itself (of a comparison, or
-// of several seeds) all below it, three levels deep, by name. Folders of sites beside each other
-// that ran one job are one run: that of `launch`, or their own. Error: one holds none.
+// Returns the folders that hold a run: the given ones, or all below one that holds none itself (a
+// comparison, or several seeds), three levels deep, by name. Neighbouring folders of sites that ran
+// one job are one run: that of `launch`, or their own. Returns an Error if a folder holds none.
 Result<std::vector<RunFolder>> run_folders(const std::vector<std::string>& given);
 
-// Adds to a run what its job says of where its bytes went. Not for several threads.
+// Adds to a run where its bytes went, from its job. Not for several threads.
 class PlanAdder {
  public:
-  // The run with "plan_svg", a picture of what was sent from site to site, and "busiest", the link
-  // that it took longest; where not all sites have told, with "plan" and the picture of that, what
-  // a round over its overlay would send; else as it was. Runs of one model load it once.
-  // `job_folder`: that of the run, or of one of its sites.
+  // Returns the run with "plan_svg", a picture of the bytes sent from site to site, and "busiest",
+  // the link that needed the most time for them. If not all sites have reported, adds "plan" and
+  // its picture instead: the bytes of a planned round. Otherwise the run is unchanged. Runs of one
+  // model load it once. `job_folder`: that of the run, or of one of its sites.
   nlohmann::ordered_json add(nlohmann::ordered_json run, const std::string& job_folder);
-  // Only what was sent, which needs no model. False: not all sites have told.
+  // Adds only the sent bytes, without the model. Returns false if not all sites have reported.
   bool add_sent(nlohmann::ordered_json& run, const std::string& job_folder);
 
  private:
@@ -39,7 +39,7 @@ class PlanAdder {
   std::map<std::string, std::uint64_t> parameters_;      // by the settings of [model] and [data]
 };
 
-// Makes the labels of runs differ: by as much of their folders as it takes.
+// Makes the labels of runs differ, with as much of their folder names as necessary.
 void name_apart(std::vector<nlohmann::ordered_json>& runs, const std::vector<RunFolder>& folders);
 
 }  // namespace longhaul::cli

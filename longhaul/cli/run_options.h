@@ -13,7 +13,7 @@
 
 namespace longhaul::cli {
 
-// An option with a value of the type named.
+// Adds an option with a value of the named type.
 template <class Value>
 CLI::Option* option(CLI::App& app, const char* name, Value& value, const std::string& what,
                     const char* type) {
@@ -47,7 +47,7 @@ struct JobOptions {
            "PRESET|FILE.toml");
   }
 
-  // The words that make another process read the same job.
+  // Returns the arguments with which another process reads the same job.
   std::vector<std::string> job_arguments() const {
     std::vector<std::string> arguments = {job};
     for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
@@ -65,7 +65,7 @@ struct JobOptions {
     return {.sets = sets, .wan = wan, .own = embedding().own_jobs};
   }
 
-  // Error: it has no [focus], and `remedy`.
+  // Returns an Error with `remedy` if the job has no [focus].
   Result<run::Job> load_index(const char* remedy = "nothing is indexed") const {
     auto read = load();
     if (read && !read->focus) return invalid(job + ": has no [focus]: " + remedy);
@@ -73,7 +73,7 @@ struct JobOptions {
   }
 };
 
-// Of simulate, compare, launch and site.
+// The options of simulate, compare, launch and site.
 struct RunOptions : JobOptions {
   std::string out;
   std::string record;             // "", "hashes" or "full"
@@ -83,8 +83,8 @@ struct RunOptions : JobOptions {
   bool quiet = false, force = false, resume = false, json = false;
   bool require_target = false;
 
-  // `out_default`: the folder without --out; `resume_doc`: what --resume does; `threads`: whether
-  // there is that option.
+  // `out_default`: the folder without --out; `resume_doc`: the effect of --resume; `with_threads`:
+  // adds --threads.
   void add_to(CLI::App& app, const std::string& out_default, const std::string& resume_doc,
               bool with_threads = true) {
     add_job_to(app);
@@ -115,8 +115,8 @@ struct RunOptions : JobOptions {
            "PORT", CLI::Range(0, 65535));
   }
 
-  // For a command that is one run, and for one run of several, which with --resume may be finished,
-  // interrupted or not started.
+  // Returns options for a command with one run; one_of_several() for one of several runs, which
+  // with --resume may be finished, interrupted or not started.
   run::SimulateOptions one(std::string folder) const {
     std::optional<record::Mode> mode;
     if (!record.empty()) mode = record == "full" ? record::Mode::full : record::Mode::hashes;
@@ -138,10 +138,11 @@ struct RunOptions : JobOptions {
   }
 };
 
-// --keys and --insecure, of the commands that open connections.
+// Adds --insecure, for commands that open connections.
 inline void add_insecure_option(CLI::App& app, bool& insecure) {
-  app.add_flag("--insecure", insecure,
-               "without TLS: who reaches the ports can read and change the model, and take part");
+  app.add_flag(
+      "--insecure", insecure,
+      "without TLS: any host that reaches the ports can read and change the model, and take part");
 }
 
 inline void add_security_options(CLI::App& app, run::Security& security) {
@@ -154,12 +155,12 @@ inline void add_security_options(CLI::App& app, run::Security& security) {
   app.get_option("--insecure")->excludes(keys);
 }
 
-// On standard error, whatever else is quiet.
+// Warns on standard error, even with --quiet.
 inline void warn_if_insecure(bool insecure) {
   if (insecure)
     fmt::print(stderr,
                "longhaul: WARNING: --insecure: connections are neither encrypted nor "
-               "authenticated; whoever reaches the ports can read and change the model\n");
+               "authenticated; any host that reaches the ports can read and change the model\n");
 }
 
 }  // namespace longhaul::cli

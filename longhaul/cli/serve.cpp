@@ -108,8 +108,9 @@ void add_serve(CLI::App& app, int& code) {
   option(*sub, "--addresses", args->addresses,
          "host:port of all nodes by rank, with commas (default: [[site]] address)", "LIST")
       ->delimiter(',');
-  option(*sub, "--port", args->port, "of this node's users, on loopback (default: any)", "PORT");
-  sub->add_flag("--rejoin", args->rejoin, "comes back to sites that go on without this node");
+  option(*sub, "--port", args->port, "port for this node's users, on loopback (default: any)",
+         "PORT");
+  sub->add_flag("--rejoin", args->rejoin, "rejoins sites that continue without this node");
   add_security_options(*sub, args->security);
   sub->add_flag("--force", args->force, "begins a new index; the one in the folder is removed");
   sub->add_flag("--json", args->json, "prints one JSON object for each node when it ends");

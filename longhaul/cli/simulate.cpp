@@ -198,13 +198,13 @@ void add_simulate(CLI::App& app, int& code) {
   auto args = std::make_shared<SimulateArgs>();
   CLI::App* sub = app.add_subcommand("simulate", "trains in virtual time on a simulated network");
   args->common.add_to(*sub, "runs/NAME",
-                      "continues an interrupted run, to the same bits; with --seeds, all of them");
+                      "continues an interrupted run, bit-identically; with --seeds, all of them");
   option(*sub, "--checkpoint-every", args->checkpoint_every,
          "rounds between checkpoints (default: [job] checkpoint_every)", "K");
   option(*sub, "--seeds", args->seeds, "repeats with this many seeds; median and range", "N",
          CLI::Range(std::uint64_t{1}, std::uint64_t{10000}));
   sub->add_option("--until", args->common.until_s,
-                  "of compare and plan: cuts the run at this virtual time, in s")
+                  "for compare and plan: cuts the run at this virtual time, in s")
       ->check(CLI::PositiveNumber)
       ->group("");
   CLI::Option* record = args->common.add_record_to(*sub);
@@ -213,7 +213,7 @@ void add_simulate(CLI::App& app, int& code) {
       ->excludes(record);
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"
-      "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
+      "Exit codes: 0 the run ended as configured, 1 diverged, or --require-target and below it,\n"
       "2 bad job or usage, 3 failed, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(simulate(*args)); });
 }

@@ -25,7 +25,7 @@ struct SiteArgs {
   run::Security security;
 };
 
-// From --site, or from whoever started this process.
+// Returns the rank from --site, or from the launcher of this process.
 Result<Rank> own_rank(const SiteArgs& args, const run::Job& job) {
   if (!args.site.empty()) return run::find_node(job, args.site);
   LH_LET(who, run::launcher_identity(run::process_environment()));
@@ -50,7 +50,7 @@ Result<std::vector<std::string>> addresses_of(const SiteArgs& args, const run::J
   }
   bool none = true;
   for (const run::SiteTable& site : job.sites) none &= site.address.empty();
-  const bool started = args.site.empty();  // by a launcher, on one machine if nothing else is said
+  const bool started = args.site.empty();  // by a launcher, on one host by default
   if (none && (started || args.base_port))
     return run::local_addresses(run::process_environment(), nodes, args.base_port);
   return run::addresses_of(job);
@@ -77,7 +77,7 @@ Result<int> site(const SiteArgs& args) {
   LH_LET(rank, own_rank(args, job));
   LH_LET(addresses, addresses_of(args, job));
   const Member me = job.members()[rank];
-  // Processes that a launcher has started are all given the same --out.
+  // All processes of a launcher have the same --out.
   const std::string run = args.common.out.empty() ? "runs/" + job.job.name : args.common.out;
   const bool own = !args.common.out.empty() && !args.site.empty();
   const std::string folder = own ? run : run::node_folder(run, me);
@@ -100,7 +100,7 @@ Result<int> site(const SiteArgs& args) {
   std::error_code code;
   if (args.common.json)
     fmt::print("{}", run::summary_text(summary));
-  else if (std::filesystem::exists(folder, code))  // not of one that could not begin
+  else if (std::filesystem::exists(folder, code))  // not if the run could not begin
     print_summary(summary, run::node_name(me), folder);
   print_trouble(summary);
   if (is_interrupted(summary)) print_resume_hint({folder});
@@ -134,8 +134,8 @@ void add_site(CLI::App& app, int& code) {
   add_security_options(*sub, args->security);
   sub->footer(
       "Example:\n  longhaul site examples/mnist-4-sites.toml --site virginia --keys keys\n"
-      "Joins a new run, resumes a stopped one or rejoins one that goes on, as the others say.\n"
-      "Exit codes: 0 the run ended as its job says, 1 diverged, or --require-target and below it,\n"
+      "Joins a new run, resumes a stopped one or rejoins a running one, as the others decide.\n"
+      "Exit codes: 0 the run ended as configured, 1 diverged, or --require-target and below it,\n"
       "2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(site(*args)); });
 }

@@ -25,7 +25,7 @@ bool is_gone(const run::NodeStatus& node) {
   return on_this_host(node) && ::kill(pid_t(node.process), 0) != 0 && errno == ESRCH;
 }
 
-// What is known of it: a process that was killed could not say so.
+// Returns the known state of a node: a process that was killed could not record its end.
 std::string state_of(const run::NodeStatus& node, double age_s) {
   if (node.state == "ended") return "ended";
   if (is_gone(node)) return "gone: process " + std::to_string(node.process) + " is no more";

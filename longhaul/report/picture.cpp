@@ -23,10 +23,10 @@ constexpr const char* kLineColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a
 constexpr const char* kDashes[] = {"", "8 4", "2 3", "10 3 2 3"};
 
 constexpr double kWidth = 1280, kTop = 64, kPanelHeight = 420, kMargin = 76, kGap = 90;
-constexpr double kLetter = 8.2;  // mean width of one of the legend
+constexpr double kLetter = 8.2;  // mean width of a letter of the legend
 
 struct Curve {
-  std::size_t group = 0;                               // its number, which gives its colour
+  std::size_t group = 0;                               // number of its group, for the colour
   std::vector<std::pair<double, double>> points = {};  // by x
 };
 
@@ -52,7 +52,7 @@ struct Axis {
   }
 };
 
-// The least step of 1, 2, 2.5 or 5 times a power of ten, of which at most `most` fit.
+// Returns the least step of 1, 2, 2.5 or 5 times a power of ten, of which at most `most` fit.
 double nice_step(double span, int most) {
   const double power = std::pow(10, std::floor(std::log10(span / most)));
   for (const double m : {1., 2., 2.5, 5., 10.})
@@ -60,7 +60,7 @@ double nice_step(double span, int most) {
   return 10 * power;
 }
 
-// From 0; whole minutes or hours where they are many.
+// Starts at 0; in minutes or hours if there are many.
 Axis time_axis(double to) {
   Axis axis{.to = to > 0 ? to : 1, .unit = "s"};
   if (axis.to > 7200)
@@ -79,7 +79,8 @@ Axis bytes_axis(double to) {
   return axis;
 }
 
-// What is scored, with room at both ends; of an accuracy not beyond 0 and 100 %, but for a hair.
+// Returns the axis of the score, with room at both ends; for an accuracy only a little beyond 0 and
+// 100 %.
 Axis score_axis(double low, double high, bool accuracy) {
   const double span = std::max(high - low, accuracy ? 0.02 : std::max(0.02 * high, 1e-9));
   Axis axis{.from = low - 0.08 * span, .to = std::max(high, low + span) + 0.08 * span};

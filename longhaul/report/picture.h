@@ -1,7 +1,7 @@
 #pragma once
-// Runs beside each other as one picture for a slide or a page: the score over time, and over the
-// bytes between sites. SVG 1.1 without scripts, fonts of its own or anything outside the file; the
-// same data give the same text.
+// A comparison of runs as one picture for a slide or a page: the score over time, and over the
+// bytes between sites. SVG 1.1 without scripts, fonts of its own or anything outside the file.
+// Equal data give equal text.
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -10,8 +10,9 @@
 
 namespace longhaul::report {
 
-// Of page_data(): its runs, in its order and with the colours of the page, which the seeds of one
-// combination share. Error: no model of any run has been scored, so that there is nothing to draw.
+// Returns the picture of the runs of page_data(), in its order and with the colours of the page,
+// which the seeds of one combination share. Returns an Error if no model was scored: there is
+// nothing to draw.
 Result<std::string> picture_svg(const nlohmann::ordered_json& data);
 
 }  // namespace longhaul::report

@@ -28,7 +28,7 @@ bool is_activity(const json& file) {
   return file["bin_s"] > 0 && file.contains("links") && file["links"].is_array();
 }
 
-// Bins as many times wider as `factor` says.
+// Adds the values of `from` to bins that are `factor` times as wide.
 void add_bins(const json& from, std::size_t factor, std::vector<double>& to) {
   if (!from.is_array()) return;
   for (std::size_t i = 0; i < from.size() && i < kMaxBins; ++i) {
@@ -52,7 +52,7 @@ class Join {
       if (one.contains("nodes") && one["nodes"].is_number_unsigned()) site.nodes = one["nodes"];
       if (one.contains("computing")) add_bins(one["computing"], factor, site.computing);
       if (one.contains("sent")) add_bins(one["sent"], factor, site.sent);
-      // All survivors tell of a loss: one is believed.
+      // All survivors report a loss; the longest list counts.
       if (one.contains("lost") && one["lost"].is_array() && one["lost"].size() > site.lost.size())
         site.lost = one["lost"];
     }
@@ -95,8 +95,8 @@ class Join {
   std::map<std::pair<std::size_t, std::size_t>, double> links_;
 };
 
-// Sites by name; times in the widest bins of all. Files that do not fit, as of another release or
-// damaged, are passed over. Null: none is left.
+// Joins the activity of several files: sites by name, times in the widest bins. Skips files that do
+// not fit, for example damaged ones or those of another release. Returns null if none remains.
 json joined_activity(const std::vector<json>& files) {
   double widest = 0;
   for (const json& file : files)
@@ -110,7 +110,7 @@ json joined_activity(const std::vector<json>& files) {
 
 using nlohmann::json;
 
-// Adds numbers, and those of objects key by key; a null stays null.
+// Adds numbers, and objects key by key. A null stays null.
 void add_to(json& sum, const json& value) {
   if (sum.is_object() && value.is_object()) {
     for (const auto& [key, one] : value.items())
@@ -135,7 +135,7 @@ void take_larger(json& all, const json& one, const char* key) {
   if (is_number(one, key) && (!is_number(all, key) || all[key] < one[key])) all[key] = one[key];
 }
 
-// By rank. Null: one has not ended.
+// Joins the summaries of the nodes, in the order of their ranks. Returns null if one has not ended.
 json joined_summary(const std::vector<json>& summaries) {
   for (const json& one : summaries)
     if (!one.is_object()) return nullptr;
@@ -152,12 +152,13 @@ json joined_summary(const std::vector<json>& summaries) {
           all[key] = one[key];
       }
     for (const char* key : {"time_s", "real_s", "rounds"}) take_larger(all, one, key);
-    for (const char* key : {"participation", "participation_of_live"})  // the senior worker's
+    for (const char* key : {"participation", "participation_of_live"})  // senior worker's
       if (is_number(one, key) && is_number(all, key) && one[key] < all[key]) all[key] = one[key];
-    // Whoever had the models scored knew it first.
+    // The node that had the models scored knows the target's time first.
     const char* const kReached = "time_to_target_s";
     if (is_number(one, kReached) && (!is_number(all, kReached) || one[kReached] < all[kReached]))
-      all[kReached] = one[kReached];
+      for (const char* key : {kReached, "target_after_s"})
+        if (one.contains(key)) all[key] = one[key];
     for (const char* key : {"final_accuracy", "final_loss", "bits_per_byte"})
       if (!is_number(all, key) && is_number(one, key)) all[key] = one[key];
   }
@@ -192,7 +193,7 @@ std::optional<json> json_file(const std::string& path) {
   return value;
 }
 
-// "wait_s" -> "exchange", "verdict_wait_s" -> "verdict"; nothing for other kinds.
+// Returns "exchange" for "wait_s" and "verdict" for "verdict_wait_s"; nothing for other kinds.
 std::optional<std::string> cause_of(const std::string& kind) {
   constexpr std::string_view kEnd = "wait_s";
   if (!kind.ends_with(kEnd)) return std::nullopt;
@@ -257,7 +258,7 @@ void RunReader::read_job() {
   job_read_ = true;
   sites_.clear();
   nodes_.clear();
-  if (!job) return;  // of another release, or a file it names is gone: without settings
+  if (!job) return;  // another release, or a missing file: without settings
   name_ = job->job.name;
   sync_ = job->kind("sync");
   overlay_ = job->kind("overlay");
@@ -278,7 +279,7 @@ void RunReader::read_job() {
       if (!key.local) settings_[fmt::format("[{}] {}", table.name, key.key)] = key.value;
 }
 
-// While there is no summary, these say what has been sent.
+// Reads the bytes sent so far from the status files, while there is no summary.
 void RunReader::read_statuses() {
   if (node_.empty() && nodes_of_.empty()) node_ = site_of_folder(folder_);
   if (!summary_.is_null()) return;
@@ -297,7 +298,7 @@ void RunReader::read_statuses() {
 
 double RunReader::sent() const { return number_in(summary_, "wan_bytes").value_or(status_bytes_); }
 
-// The folders in which nodes of the run may write.
+// Returns the folders in which nodes of the run may write.
 std::vector<std::string> RunReader::node_folders() const {
   if (!nodes_of_.empty()) return nodes_of_;
   std::vector<std::string> folders;
@@ -319,7 +320,7 @@ void RunReader::read_summary() {
     return;
   }
   if (!summary_.is_null() && !fs::exists(folder_ + "/summary.json", code)) {
-    start_again();  // begun anew
+    start_again();  // the run has started again
     job_read_ = false;
   }
   if (auto summary = json_file(folder_ + "/summary.json"); summary && *summary != summary_) {
@@ -328,7 +329,7 @@ void RunReader::read_summary() {
   }
 }
 
-// Its own; over sockets, those of its nodes.
+// Reads the run's own activity, or over sockets that of its nodes.
 void RunReader::read_activity() {
   const std::string own = folder_ + "/activity.json";
   std::error_code code;
@@ -361,7 +362,7 @@ void RunReader::read_activity() {
   ++version_;
 }
 
-// The run's own metrics; of `launch`, before they are merged, those of its nodes.
+// Finds the run's own metrics. While `launch` has not merged them yet, finds those of its nodes.
 void RunReader::find_streams() {
   std::error_code code;
   const std::string own = folder_ + "/metrics.jsonl";
@@ -393,7 +394,8 @@ void RunReader::start_again() {
   ++version_;
 }
 
-// Whole lines only: the last one may be under way. False: the file is shorter than it was.
+// Reads whole lines only, because the last line may be incomplete. Returns false if the file is
+// shorter than before.
 bool RunReader::read_lines(Stream& stream) {
   std::error_code code;
   const std::uintmax_t size = fs::file_size(stream.path, code);
@@ -418,7 +420,7 @@ Status RunReader::refresh() {
   find_streams();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (read_lines(streams_[i])) continue;
-    start_again();  // begun anew with --force, or cut back to a checkpoint
+    start_again();  // started again with --force, or cut back to a checkpoint
     i = std::size_t(-1);
   }
   read_summary();
@@ -431,7 +433,7 @@ void RunReader::add_score(const json& event, const json& values) {
   ScorePoint point;
   point.time_s = number_in(event, "time_s").value_or(0);
   point.round = number_in(event, "round").value_or(0);
-  // All nodes write it, each in its own file.
+  // All nodes write the score, each in its own file.
   const double rank = number_in(event, "rank").value_or(0);
   const auto before = scored_.find(rank);
   if (before != scored_.end() && point.round <= before->second) return;
@@ -440,7 +442,7 @@ void RunReader::add_score(const json& event, const json& values) {
   point.score = number_in(values, data_ == "text" ? "bits_per_byte" : "accuracy");
   point.wan_bytes = number_in(values, "wan_bytes");
   if (offered_++ % keep_every_ != 0) {
-    if (!scores_.empty()) scores_.back() = point;  // the newest is always there
+    if (!scores_.empty()) scores_.back() = point;  // the newest point is always kept
     return;
   }
   scores_.push_back(point);
@@ -464,7 +466,8 @@ void RunReader::add_event(const json& event) {
   if (!cause || !value || *value <= 0) return;
   const Lane lane{site, *cause};
   if (!waits_.contains(lane) && waits_.size() >= kMaxLanes) return;
-  // Of a long run one of several waits is there (run/metrics.h): it lasts as long as all of them.
+  // In a long run, one logged wait stands for several (run/metrics.h). Its duration counts for each
+  // of them.
   const double waits = std::max(1.0, number_in(event, "stands_for").value_or(1));
   waits_[lane].add(std::max(0.0, time - waits * *value), time);
 }
@@ -472,7 +475,7 @@ void RunReader::add_event(const json& event) {
 double RunReader::bytes_at(const ScorePoint& point) const {
   if (point.wan_bytes) return *point.wan_bytes;
   const double end = number_in(summary_, "time_s").value_or(std::max(time_s_, status_time_s_));
-  return end > 0 ? sent() * point.time_s / end : 0;  // as if sent evenly
+  return end > 0 ? sent() * point.time_s / end : 0;  // assumes a constant rate
 }
 
 ordered_json RunReader::score_json() const {
@@ -480,7 +483,7 @@ ordered_json RunReader::score_json() const {
                          {"samples", json::array()}, {"wan_bytes", json::array()},
                          {"loss", json::array()},    {"score", json::array()}};
   std::vector<ScorePoint> points = scores_;
-  if (streams_.size() > 1)  // one node's after another's
+  if (streams_.size() > 1)  // the points are grouped by node
     std::stable_sort(points.begin(), points.end(),
                      [](const ScorePoint& a, const ScorePoint& b) { return a.time_s < b.time_s; });
   for (const ScorePoint& point : points) {
@@ -494,7 +497,7 @@ ordered_json RunReader::score_json() const {
   return scores;
 }
 
-// Shares of each bin, in thousandths, of one node of the site.
+// Returns the shares of each bin, in thousandths, for one node of the site.
 ordered_json RunReader::lane_json() const {
   ordered_json lanes = ordered_json::array();
   for (const auto& [lane, bins] : waits_) {
@@ -515,7 +518,7 @@ ordered_json RunReader::lane_json() const {
   return lanes;
 }
 
-// The sites whose folders these are, where others are missing; "": the run is all there.
+// Returns the sites whose folders were read, if others are missing; "": the run is complete.
 std::string RunReader::told_by() const {
   if (nodes_of_.empty()) return node_ == kAllSites ? "" : node_;
   std::set<std::string> told;
@@ -524,10 +527,10 @@ std::string RunReader::told_by() const {
   return fmt::format("{}", fmt::join(told, ", "));
 }
 
-// Of the run's times: "virtual" or "real"; "": not known.
+// Returns the clock of the run's times: "virtual" or "real"; "": unknown.
 std::string RunReader::clock() const {
   const auto told = [](const ScorePoint& point) { return point.wan_bytes.has_value(); };
-  // While a run goes on, only the simulator knows what all sites have sent.
+  // During a run, only the simulator knows the bytes that all sites have sent.
   if (node_ == kAllSites || std::any_of(scores_.begin(), scores_.end(), told)) return "virtual";
   const bool of_nodes = !activities_.empty() && !activities_.contains(folder_ + "/activity.json");
   return scores_.empty() && node_.empty() && !of_nodes ? "" : "real";

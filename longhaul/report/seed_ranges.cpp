@@ -89,7 +89,8 @@ auto order_of(const Standing& s, const std::string& label) {
   return std::tuple(place, s.target ? s.target->median : 0, score, s.wan_bytes, label);
 }
 
-// What decides between a combination and the first, of one seed; less is better.
+// Returns the value by which a combination is compared with the first, for one seed; less is
+// better.
 double deciding_value(const Outcome& run, const Standing& first) {
   if (run.diverged) return std::numeric_limits<double>::quiet_NaN();
   if (!first.target && !first.score) return run.time_s.value_or(kNever);
@@ -110,7 +111,7 @@ bool is_diverged(const ordered_json& run) {
          summary->value("stop_reason", "") == "diverged";
 }
 
-// Of runs with equal keys only the seed differs; "": not known.
+// Returns the key of a run: runs with equal keys differ in the seed only; "": not known.
 std::string key_of(const ordered_json& run) {
   const auto settings = run.find("settings");
   if (settings == run.end() || !settings->is_object()) return "";
@@ -156,7 +157,7 @@ std::vector<Difference> differences_from_first(const std::vector<std::vector<Out
   for (const auto& runs : groups) {
     values.emplace_back();
     for (const Outcome& run : runs)
-      if (!first.target || run.time_s)  // what is under way may get there yet
+      if (!first.target || run.time_s)  // an unfinished run may still reach the target
         values.back().push_back(deciding_value(run, first));
   }
   return differences_from_first(values);

@@ -31,8 +31,8 @@ std::string target_of(const ordered_json& run) {
                                                    : fmt::format("{:g} bits per byte", target);
 }
 
-// "20 MB between sites"; of a folder that one site wrote, what that site sent; "" where there is
-// one site only.
+// Returns "20 MB between sites"; for the folder of one site, the bytes that this site sent; "" if
+// there is only one site.
 std::string sent_text(const ordered_json& run, double bytes) {
   const std::string size = size_text(bytes);
   if (const std::string site = run.value("of_site", ""); !site.empty())
@@ -41,7 +41,7 @@ std::string sent_text(const ordered_json& run, double bytes) {
   return size + " between sites";
 }
 
-// "60 s, 20 MB"; of several seeds the medians, with the range: "60 s (50 s to 70 s), 20 MB".
+// Returns "60 s, 20 MB"; for several seeds medians and range: "60 s (50 s to 70 s), 20 MB".
 std::string short_figures(const SeedGroup& group, const Spread& time) {
   std::string text = seconds_text(time.median);
   if (group.several())
@@ -51,7 +51,7 @@ std::string short_figures(const SeedGroup& group, const Spread& time) {
   return text + (sent.empty() ? "" : ", ") + (all ? size_text(group.wan_bytes) : sent);
 }
 
-// Two combinations of the same parts are told apart by their labels.
+// Returns the parts of a combination, with its label if another combination has the same parts.
 std::string name_of(const SeedGroup& group, const std::vector<SeedGroup>& all) {
   const std::string parts = parts_text(*group.runs.front());
   const auto same = std::count_if(all.begin(), all.end(), [&](const SeedGroup& other) {
@@ -61,11 +61,11 @@ std::string name_of(const SeedGroup& group, const std::vector<SeedGroup>& all) {
 }
 
 struct Busiest {
-  std::string link;  // "": none is known
+  std::string link;  // "": unknown
   bool planned = false;
 };
 
-// By what was sent; where that is not known, by the plan of the overlay.
+// Returns the busiest link by the sent bytes; if they are not known, by the overlay's plan.
 Busiest busiest_of(const ordered_json& run) {
   if (const auto sent = run.find("busiest"); sent != run.end() && sent->is_string())
     return {*sent, false};
@@ -106,7 +106,7 @@ std::string one_combination(const SeedGroup& group) {
   return text + "." + limits_text(run, nullptr);
 }
 
-// What is said of several combinations, the best first.
+// The text about several combinations, the best first.
 class Words {
  public:
   explicit Words(const std::vector<SeedGroup>& groups)
@@ -160,7 +160,7 @@ class Words {
     return text + "." + limits_text(run, second.runs.front());
   }
 
-  // None reached a target, or there is none.
+  // Called when no run reached a target, or there is none.
   std::string by_score() const {
     const SeedGroup& first = groups_.front();
     std::string text;

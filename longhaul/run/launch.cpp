@@ -27,9 +27,9 @@ namespace {
 
 constexpr std::chrono::seconds kAfterNodes{5};  // added to [net] stop_within_s
 
-// What each `longhaul site` is told beside which node it is.
-// `force`: as long as it is true, a node replaces the earlier run in its folder. Without it a node
-// finds out by itself whether to begin, to resume or to rejoin.
+// Returns the command of each node's `longhaul site`. While `force` is true, a node replaces the
+// earlier run in its folder. Without it, the node itself decides whether to begin, resume or
+// rejoin.
 NodeCommand command_of(const LaunchOptions& options, const Members& members, const bool& force) {
   return {options.program,
           "site",
@@ -66,13 +66,13 @@ void add_figures(Summary& all, const Summary& one) {
   sum.members = one.participation.members;
   sum.live = std::min(sum.live, one.participation.live);
   sum.changes = std::max(sum.changes, one.participation.changes);
-  // The senior worker's.
+  // The senior worker's values.
   sum.left_out = std::max(sum.left_out, one.participation.left_out);
   sum.missed = std::max(sum.missed, one.participation.missed_by(one.rounds));
   sum.since = std::max(sum.since, one.rounds);
 }
 
-// Of all nodes' ledgers; nullopt if none has one.
+// Merges all nodes' ledgers; nullopt if none has one.
 std::optional<SampleCounts> samples_of(const Job& job, const Members& members,
                                        const ChildProcesses& children, const std::string& folder,
                                        bool ended) {
@@ -88,7 +88,7 @@ std::optional<SampleCounts> samples_of(const Job& job, const Members& members,
   return SampleLedger::joined(std::move(ledgers)).counts();
 }
 
-// One of all: see launch.h.
+// Merges the summaries of all nodes: see launch.h.
 Summary merge(const Job& job, const Members& members, const ChildProcesses& children,
               const std::string& folder, bool ended, ModelsOf& files) {
   Summary all = summary_of(job);
@@ -100,14 +100,14 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const std::string own = node_folder(folder, members[rank]);
     const ChildExit& end = *children.end(rank);
-    if (job.leaves_out(members[rank].site)) continue;  // what it has is of an earlier session
+    if (job.leaves_out(members[rank].site)) continue;  // files of an earlier session
     const auto read = read_summary(own);
     const auto one = read && end.signal == 0 ? *read : std::nullopt;
     const bool by_us = ended && (end.code == 130 || end.signal != 0);
     if (!end.done() && !by_us)
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
                               one && !one->failure.empty() ? one->failure : to_string(end));
-    if (!one) {  // it was killed, and has left what it wrote once a second
+    if (!one) {  // killed: its status, written once a second, remains
       if (const auto last = read_status(own)) {
         all.wan_bytes += last->wan_bytes;
         all.wan_messages += last->wan_messages;
@@ -126,10 +126,12 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
       all.pace->steps += one->pace->steps;
       all.pace->overruns += one->pace->overruns;
     }
-    // Whoever had the models scored knows of the target first.
-    if (end.done() && one->time_to_target_s)
-      all.time_to_target_s =
-          std::min(*one->time_to_target_s, all.time_to_target_s.value_or(*one->time_to_target_s));
+    // The node that had the models scored knows the target's time first.
+    if (end.done() && one->time_to_target_s &&
+        (!all.time_to_target_s || *one->time_to_target_s < *all.time_to_target_s)) {
+      all.time_to_target_s = one->time_to_target_s;
+      all.target_after_s = one->target_after_s;
+    }
     const bool has_best = std::filesystem::exists(own + "/best." + model_extension(job));
     if (one->best && has_best && is_better(job, {one->best->loss, one->best->accuracy}, all.best)) {
       all.best = one->best;
@@ -160,7 +162,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
   return all;
 }
 
-// The lines of all nodes' metrics.jsonl in the order of time, then of rank.
+// Merges the lines of all nodes' metrics.jsonl, ordered by time, then by rank.
 Status merge_metrics(const Members& members, const std::string& folder) {
   struct Line {
     double time;
@@ -170,7 +172,7 @@ Status merge_metrics(const Members& members, const std::string& folder) {
   std::vector<Line> lines;
   for (Rank rank = 0; rank < members.size(); ++rank) {
     const auto all = read_text(node_folder(folder, members[rank]) + "/metrics.jsonl");
-    if (!all) continue;  // it never began
+    if (!all) continue;  // the node never began
     std::string_view rest = *all;
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -180,7 +182,7 @@ Status merge_metrics(const Members& members, const std::string& folder) {
       if (!object.is_object() || !object.contains("time_s") || !object["time_s"].is_number())
         continue;
       const bool heard = object.value("kind", "") == "score" && object.value("rank", rank) != rank;
-      if (!heard)  // its own node has written it
+      if (!heard)  // otherwise its own node has written the line
         lines.push_back({object["time_s"], rank, std::string(line)});
     }
   }
@@ -192,7 +194,8 @@ Status merge_metrics(const Members& members, const std::string& folder) {
   return write_atomically(folder + "/metrics.jsonl", text);
 }
 
-// best.pt, last.pt and model.pt of the run. A run that has reached its target is worth its best.
+// Copies best.pt, last.pt and model.pt of the run. model.pt is the best model if the run has
+// reached its target, else the last.
 Status copy_models(const Job& job, const ModelsOf& from, const std::string& to, bool reached,
                    bool& is_best) {
   const std::string best = "/best." + model_extension(job), last = "/last." + model_extension(job);
@@ -208,7 +211,7 @@ Status copy_models(const Job& job, const ModelsOf& from, const std::string& to, 
   return copy_into_place(to + (is_best ? best : last), to + "/model." + model_extension(job));
 }
 
-// An attempt that failed before it got further leaves the summary of the one before.
+// Writes the summary, unless this attempt failed before it got further than the previous one.
 Status write_summary(const std::string& folder, const Summary& summary) {
   const auto before = read_summary(folder);
   const bool further = !before || !*before || summary.rounds > (**before).rounds;
@@ -218,7 +221,7 @@ Status write_summary(const std::string& folder, const Summary& summary) {
 
 std::string lab_file(const LaunchOptions& options) { return options.folder + "/lab.json"; }
 
-// What a run over an emulated WAN adds to the summary: the router's figures, or its end.
+// Adds the emulated WAN's part to the summary: the router's figures, or why it ended.
 void add_lab(Summary& summary, Lab& lab) {
   if (lab.runs()) {
     summary.lab = lab.stop();
@@ -227,15 +230,15 @@ void add_lab(Summary& summary, Lab& lab) {
   summary.failure += (summary.failure.empty() ? "" : "\n") + lab.failure();
 }
 
-// The job's faults, as they befall processes.
+// The job's faults, applied to processes.
 class Faults {
  public:
-  // All outlive this.
+  // All arguments must outlive this object.
   Faults(const Job& job, const LaunchOptions& options, ChildProcesses& children,
          NodeProcesses& nodes, Restarts& restarts)
       : faults_(job), options_(options), children_(children), nodes_(nodes), restarts_(restarts) {}
 
-  // Does what is due. True: a process is still to be started again.
+  // Performs the faults that are due. Returns true if a process must still be restarted.
   Result<bool> look() {
     if (faults_.empty()) return false;
     if (!zero_) zero_ = run_began();
@@ -248,8 +251,8 @@ class Faults {
   using Clock = std::chrono::steady_clock;
   using What = ProcessFaults::Act::What;
 
-  // The zero of the nodes' times, by what they write about themselves; nothing: they still meet.
-  // Of a resumed run it is before this process: faults of before have been.
+  // Returns the zero of the nodes' times, from their status files; nothing while the nodes still
+  // connect. In a resumed run the zero is before this process, and earlier faults are skipped.
   std::optional<Clock::time_point> run_began() {
     const auto statuses = read_statuses(options_.folder);
     if (!statuses) return std::nullopt;
@@ -361,7 +364,7 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
                          return end.signal == 0 && end.code == 2;
                        });
   if (!refused) LH_TRY(kept_at_the_end(write_summary(folder.path(), summary)));
-  // A node that could not be started again is one that is lost: the others have gone on.
+  // A node that could not be restarted counts as lost, because the others have continued.
   std::vector<ChildExit> ends;
   for (std::size_t i = 0; i < children.size(); ++i)
     if (restarts.count(i) == 0 || !children.end(i) || !ends_all(*children.end(i)))

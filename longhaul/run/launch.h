@@ -1,6 +1,6 @@
 #pragma once
-// All nodes of a job as processes of this machine, over loopback or over an emulated WAN: what
-// `longhaul launch` runs.
+// All nodes of a job as processes of this machine, over loopback or over an emulated WAN. Used by
+// `longhaul launch`.
 #include <functional>
 #include <span>
 #include <string>
@@ -12,34 +12,40 @@
 namespace longhaul::run {
 
 struct LaunchOptions {
-  std::vector<std::string> program = {};    // the words that start what each process is
+  std::vector<std::string> program = {};    // command that starts each process
   std::vector<std::string> arguments = {};  // for every `longhaul site`: the job file, --set ...
-  std::string folder = {};                  // of the run; node NAME writes to its sub-folder NAME
+  std::string folder = {};  // folder of the run; node NAME writes to its sub-folder NAME
   ExistingFolder existing = ExistingFolder::refuse;
-  ChildProcesses::Line line = {};  // what the processes print
+  ChildProcesses::Line line = {};  // called for each line that a process prints
   bool lab = false;                // over an emulated WAN: run/lab.h
-  bool insecure = false;           // without TLS; else with keys of this run alone
-  unsigned max_restarts = 3;       // of each node that was killed or lost the others
-  // Carries out `longhaul site ...` in a copy of this process, which then loads libtorch once for
-  // all nodes: NodeCommand::run_in_copy. Empty: `program` is started for each.
+  bool insecure = false;           // without TLS; else with keys of this run only
+  unsigned max_restarts = 3;       // maximum restarts of a node that was killed or lost the others
+  // Runs `longhaul site ...` in a copy of this process, which has loaded libtorch once for all
+  // nodes: NodeCommand::run_in_copy. Empty: `program` is started for each node.
   std::function<int(const std::vector<std::string>&)> run_in_copy = {};
 };
 
-// Starts all nodes, waits for them, and writes the run folder's summary, metrics and model. Bytes
-// are sums over the nodes, times those of the slowest, utilisation the mean; the rest comes from
-// the first worker that finished. A node that fails at once (a bad job, an internal error) ends
-// all. One that is killed, or loses the others, is started again and rejoins if the strategy lets
-// it; otherwise the others continue or end as the strategy declares, and if all have ended so, all
-// are started again and resume. A signal to stop ends all, see EndPatience. Summary::failure names
-// the failed nodes, one a line. Resuming a finished run returns its summary.
 struct LaunchResult {
   Summary summary;
   int exit_code = 0;
 };
+
+// Starts all nodes, waits for them, and writes the run folder's summary, metrics and model. In the
+// summary, bytes are sums over the nodes, times are those of the slowest node, and utilisation is
+// the mean. The other values come from the first worker that finished.
+//
+// A node that fails at once (a bad job, an internal error) ends all nodes. A node that was killed,
+// or has lost the others, is restarted and rejoins if the strategy allows it. Otherwise the others
+// continue or end as the strategy declares. If all nodes have ended in this way, all are restarted
+// and resume.
+//
+// A stop signal ends all nodes, see EndPatience. Summary::failure names the failed nodes, one per
+// line. Resuming a finished run returns its summary.
 Result<LaunchResult> launch(const Job&, const LaunchOptions&);
 
-// 130 after Ctrl-C; else that of the first node that could not run the job at all (2) or has a bug
-// (4); else that of those that came to the end; 3 if all were lost or killed.
+// Returns 130 after Ctrl-C. Otherwise returns the code of the first node that could not run the job
+// (2) or has a bug (4). Without such a node, returns the highest code of the nodes that finished; 3
+// if all were lost or killed.
 int exit_code(std::span<const ChildExit> ends, bool interrupted);
 
 }  // namespace longhaul::run

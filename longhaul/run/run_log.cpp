@@ -11,11 +11,12 @@
 #include "longhaul/run/job/json.h"
 #include "longhaul/run/model_files.h"
 #include "longhaul/run/status_file.h"
+#include "longhaul/run/target_time.h"
 
 namespace longhaul::run {
 namespace {
 
-// Of protocol buffers: a key is field number and wire type.
+// Wire types of protocol buffers. A key holds the field number and the wire type.
 enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 void put_varint(std::string& out, std::uint64_t value) {
@@ -44,8 +45,8 @@ void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes) {
 }
 
 // Event: 1 wall_time, 2 step, 3 file_version, 5 summary, 7 session_log. Summary: 1 value, repeated.
-// Value: 1 tag, 2 simple_value. SessionLog: 1 status, of which 1 is START: TensorBoard drops what
-// older files of the folder say from its step on.
+// Value: 1 tag, 2 simple_value. SessionLog: 1 status, where 1 means START: TensorBoard drops the
+// events of the folder's older files from its step on.
 constexpr std::uint32_t kWallTime = 1, kStep = 2, kVersion = 3, kSummary = 5, kSessionLog = 7;
 constexpr std::uint32_t kValue = 1, kValueTag = 1, kSimpleValue = 2;
 constexpr std::string_view kSessionStart = "\x08\x01";
@@ -107,8 +108,8 @@ Status RunLog::open(std::uint64_t keep) {
   return Ok{};
 }
 
-// A resumed run makes events from some round on void in the older files. It writes those that
-// metrics.jsonl keeps once more.
+// Marks the events of the older files as void from some round on, if the run is resumed. Writes
+// again those that metrics.jsonl keeps.
 Status RunLog::open_tensorboard(const std::string& metrics, std::uint64_t keep) {
   const std::string folder = folder_->file("tensorboard");
   std::error_code none;
@@ -153,7 +154,7 @@ void RunLog::restore_folder() {
   note(folder_->path() + ": the run's folder was removed, and is made again, empty");
 }
 
-// TensorBoard's events after the metrics: then metrics.jsonl has them all.
+// Flushes TensorBoard's events after the metrics, so that metrics.jsonl holds all of them.
 Status RunLog::flush() {
   restore_folder();
   if (samples_) wrote("samples.bin", samples_->flush());
@@ -170,11 +171,12 @@ Status RunLog::flush() {
 
 void RunLog::wrote(const std::string& file, const Status& written) {
   if (!written && failing_.insert(file).second)
-    note(written.error().what + "; the run goes on, and tries again: make room");
+    note(written.error().what + "; the run continues, and tries again: make room");
   if (written && failing_.erase(file) > 0) note(file + " is written again");
 }
 
-// A live view, and what a killed process leaves, is at most a second old.
+// Flushes once a second. A live view, and the files of a killed process, are thus at most a second
+// old.
 void RunLog::flush_when_due() {
   const auto now = Clock::now();
   if (!metrics_ || now - flushed_ < std::chrono::seconds(1)) return;
@@ -211,11 +213,24 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
   write_score(at, rank, round, "score", evaluation, wan_bytes);
   if (is_better(job_, evaluation, totals_.best))
     totals_.best = BestScore{round, evaluation.loss, evaluation.accuracy};
+  if (!totals_.time_to_target_s && reaches(evaluation)) note_target(exact_seconds(at), evaluation);
   totals_.loss = evaluation.loss;
   totals_.accuracy = evaluation.accuracy;
+  totals_.scored_s = exact_seconds(at);
   fresh_score_ = true;
-  if (!totals_.time_to_target_s && reaches(evaluation))
-    totals_.time_to_target_s = exact_seconds(at);
+}
+
+// Sets the time to the target, interpolated between the previous score and this one.
+void RunLog::note_target(double at_s, const Evaluation& evaluation) {
+  const auto loss = job_.stop.target_loss();
+  const auto value = [&](double of_loss, double accuracy) { return loss ? -of_loss : accuracy; };
+  std::optional<Scored> before;
+  if (totals_.scored_s) before = {*totals_.scored_s, value(*totals_.loss, *totals_.accuracy)};
+  const TargetTime time =
+      target_time(before ? &*before : nullptr, {at_s, value(evaluation.loss, evaluation.accuracy)},
+                  loss ? -*loss : *job_.stop.target_accuracy);
+  totals_.time_to_target_s = time.at;
+  totals_.target_after_s = time.after;
 }
 
 void RunLog::concluded(Time at, Rank rank, Round rounds, const Evaluation& evaluation) {
@@ -258,7 +273,7 @@ void RunLog::node_returned(Rank rank) {
 void RunLog::take_up_samples(Rank self) {
   if (!folder_) return;
   auto before = read_samples(folder_->file("samples.bin"));
-  if (!before) return note(before.error().what + "; the samples of before are not counted");
+  if (!before) return note(before.error().what + "; earlier samples are not counted");
   if (!*before) return;
   totals_.samples = **std::move(before);
   totals_.samples.node_lost(self);
@@ -273,7 +288,7 @@ void RunLog::recorded(Time at, Rank rank, const Record& record) {
   write(at, rank, record.round, record.name, values);
   totals_.statistics.add(members_[rank], record);
   if (record.name == "update_norm") contributed(rank, record.round, record.value);
-  // All workers that are left record it of a round, alike: whoever is first counts.
+  // All remaining workers record the same value for a round; the first record counts.
   if (record.name != "left_out" || record.round < next_left_out_) return;
   next_left_out_ = record.round + 1;
   totals_.participation.leave_out(record.value);
@@ -285,7 +300,7 @@ void RunLog::contributed(Rank rank, Round round, double norm) {
 }
 
 void RunLog::warn(const std::string& text) {
-  if (totals_.warnings.size() >= kMostWarnings) return;  // others may tell any number
+  if (totals_.warnings.size() >= kMostWarnings) return;  // other sites can send any number
   note("WARNING: " + text);
   totals_.warnings.push_back(text);
 }
@@ -348,6 +363,7 @@ void RunLog::fill(Summary& summary) const {
   summary.final_loss = totals_.loss;
   summary.final_accuracy = totals_.accuracy;
   summary.time_to_target_s = totals_.time_to_target_s;
+  summary.target_after_s = totals_.target_after_s;
   summary.real_s = real_s();
   summary.statistics = totals_.statistics;
   summary.best = totals_.best;
@@ -382,7 +398,7 @@ Result<TensorBoardFile> TensorBoardFile::open(const std::string& folder, double 
     head += record_of(start);
   }
   const std::string known = host_name(), host = known.empty() ? "host" : known;
-  // Its name says when and where it was made; one more number if there is such a file.
+  // The name holds the time, host and process, and a number that makes it unique.
   for (std::uint32_t session = 0;; ++session) {
     const std::string path = fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.{}", folder,
                                          std::int64_t(began_s), host, getpid(), session);

@@ -1,6 +1,6 @@
 #pragma once
-// The log of a run, simulated or over sockets: metrics.jsonl, the newest score, progress for the
-// user.
+// The log of a run, simulated or over sockets: metrics.jsonl, the newest score, and progress for
+// the user.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -34,16 +34,17 @@
 
 namespace longhaul::run {
 
-// Finds a site whose contributions are far larger than the others', as of a column in other units.
+// Detects a site whose contributions are far larger than those of the others, for example because a
+// column is in other units.
 class NormWatch {
  public:
-  static constexpr double kFar = 100;  // times the median of the others' newest
+  static constexpr double kFar = 100;  // times the median of the other nodes' newest norms
 
   explicit NormWatch(const Members& members) : members_(members) {}
-  // The norm of what a node contributes in its round. What to tell the user, who hears of a node
-  // again when it has become ten times as far.
+  // Takes the norm of a node's contribution to the round and returns a warning for the user, if
+  // any. A node is reported again only if it is ten times farther off than at its last warning.
   std::optional<std::string> take(Rank rank, Round round, double norm) {
-    if (!std::isfinite(norm)) return std::nullopt;  // that ends the run, and is told then
+    if (!std::isfinite(norm)) return std::nullopt;  // ends the run, and is reported then
     newest_[rank] = norm;
     std::vector<double> others;
     for (const auto& [other, one] : newest_)
@@ -65,25 +66,25 @@ class NormWatch {
   }
 
  private:
-  const Members& members_;  // outlive this
+  const Members& members_;  // must outlive this object
   std::map<Rank, double> newest_;
-  std::map<Rank, double> told_;  // how far a node was
+  std::map<Rank, double> told_;  // ratio to the median at the node's last warning
 };
 
-// RUN/tensorboard/events.out.tfevents.*: the figures of a run as TensorBoard reads them. Records of
-// length, data and their checksums (TFRecord: CRC-32C, masked), each an Event of TensorFlow's
-// event.proto with scalars alone. A session writes a file of its own; TensorBoard shows those of
-// one folder as one run.
+// RUN/tensorboard/events.out.tfevents.*: the figures of a run, in TensorBoard's format. Each record
+// has a length, data and their checksums (TFRecord: CRC-32C, masked). The data is an Event of
+// TensorFlow's event.proto, with scalars only. Each session writes its own file; TensorBoard shows
+// the files of one folder as one run.
 class TensorBoardFile {
  public:
-  // Makes the folder. `began_s`: the Unix time that the run's zero is shown as. `void_from`: of a
-  // run that is resumed: what the files of earlier sessions say from this step on is void.
+  // Creates the folder. `began_s`: the Unix time shown for the run's time zero. `void_from`: for a
+  // resumed run, the step from which the events of earlier sessions are void.
   static Result<TensorBoardFile> open(const std::string& folder, double began_s,
                                       std::optional<Round> void_from = {});
-  // Tags: kind/value of scores and views; kind/site, and the node's number where a site has
-  // several, of what nodes record.
+  // Writes the values of an event. Tags of scores and views: kind/value. Tags of node records:
+  // kind/site, plus the node's number if the site has several nodes.
   void write(const MetricsEvent&, bool site_has_several, std::uint32_t rank_in_site);
-  // As of AppendedFile.
+  // Behave as those of AppendedFile.
   Status flush() { return file_.flush(); }
   Status sync() { return file_.sync(); }
 
@@ -96,70 +97,73 @@ class TensorBoardFile {
 
 class RunLog {
  public:
-  // All arguments outlive this. `folder` may be null: nothing is written. `scores`: the model can
-  // be scored. `is_virtual`: time is the simulator's.
+  // All arguments must outlive this object. `folder`: null writes nothing. `scores`: whether the
+  // model can be scored. `is_virtual`: whether times are the simulator's.
   RunLog(const Job&, const Members&, const RunFolder* folder, Progress::Style, bool scores,
          bool is_virtual = true);
 
-  // Call it first; keeps the first `keep` bytes of metrics.jsonl.
+  // Must be called first. Keeps the first `keep` bytes of metrics.jsonl.
   Status open(std::uint64_t keep);
-  // `wan_bytes`: sent between sites by then; absent where only a part of them is known.
+  // Logs the score of the whole model. `wan_bytes`: bytes sent between sites until then; absent if
+  // only a part of them is known.
   void scored(Time, Rank, Round, const Evaluation&, std::optional<std::uint64_t> wan_bytes = {});
-  // Where sites have tests of their own: what a node's copy is worth on those of its site.
+  // Logs the score of a node's copy on its site's own test samples.
   void scored_part(Time, Rank, Round, const Evaluation&);
   void recorded(Time, Rank, const Record&);
   void note(const std::string& text) { progress_.note(text); }
-  // The norm of what a node contributes; of this node recorded() tells it.
+  // Checks the norm of another node's contribution. recorded() checks this node's own.
   void contributed(Rank, Round, double norm);
-  // For the user, the summary, and the other sites; at most kMostWarnings.
+  // Adds a warning for the user, the summary and the other sites. Keeps at most kMostWarnings.
   void warn(const std::string& text);
   static constexpr std::size_t kMostWarnings = 16;
   const std::vector<std::string>& warnings() const { return totals_.warnings; }
-  // The view has changed after so many rounds: so many workers are live.
+  // Logs a new view after `rounds` rounds, with the number of live workers.
   void view(Time, Rank, Round rounds, std::uint64_t live);
-  // A node is lost, with what it has computed and nobody uses; it has returned.
+  // Count the unused samples of a lost node as lost, and register its return.
   void node_lost(Rank);
   void node_returned(Rank);
-  // Before open(), of a node over sockets that begins anew in the folder of the process before:
-  // goes on with that one's ledger of samples, which is lost but for what others use.
+  // Takes over the ledger of samples of this node's previous process; the unused samples count as
+  // lost. Must be called before open(). For a node over sockets that rejoins.
   void take_up_samples(Rank self);
-  // The final model's score. One that reaches the target for the first time is an event; others
-  // were told with their rounds, or do not count.
+  // Takes the final model's score for the best one so far. Logs it only if it is the first to reach
+  // the target.
   void concluded(Time, Rank, Round, const Evaluation&);
-  // The same of a run that came to its end by itself: what its model is worth, into the summary.
+  // Does the same for a run that ended by itself, and completes its summary.
   void conclude(Time, Rank, const Evaluation&, Summary&);
-  // `waits_for`, `waited_s`: see ProgressState.
+  // Shows progress to the user. `waits_for`, `waited_s`: see ProgressState.
   void progress(Round rounds, Time now, std::uint64_t wan_bytes, const std::string& waits_for = "",
                 double waited_s = 0);
   const Participation& participation() const { return totals_.participation; }
-  // Forces everything to disk; returns the length of metrics.jsonl.
+  // Forces everything to disk and returns the length of metrics.jsonl.
   Result<std::uint64_t> sync();
-  // For a checkpoint that another thread writes: its length by now, and a function, for any thread,
-  // which forces so much of it to disk. An Error as long as this log could not write so much; it
-  // tries again once a second.
+  // Returns the present length of metrics.jsonl, and a function that forces this many bytes to
+  // disk. Another thread that writes a checkpoint can call it. The function returns an Error while
+  // the log could not write that much; the log retries once a second.
   std::pair<std::uint64_t, std::function<Status()>> sync_later();
-  // Makes the folder again if it was removed under the run; as flush() and a second do.
+  // Creates the folder again if it was removed during the run. Each flush() does the same.
   void restore_folder();
-  // The folder was made again since the last call: what it held is gone.
+  // Returns true if the folder was created again since the last call. Its earlier content is gone.
   bool take_restored() { return std::exchange(restored_, false); }
-  // Says what came of writing a file of the run's folder: that it fails once, and the end of it.
+  // Notes the result of writing a file of the run folder: its first failure, and when writing works
+  // again.
   void wrote(const std::string& file, const Status&);
 
-  // Why the run is to end by [run] on_low_participation = "end"; "" as long as it is not.
+  // Returns why the run must end by [run] on_low_participation = "end"; "" if it need not.
   const std::string& low_participation() const { return low_participation_; }
   bool reached_target() const { return totals_.time_to_target_s.has_value(); }
   bool fresh_score() const { return fresh_score_; }  // since the last progress()
-  double real_s() const;                             // of all sessions
+  double real_s() const;                             // sum over all sessions
   const std::optional<BestScore>& best() const { return totals_.best; }
-  // Fills in what is known of the run so far.
+  // Fills in the results so far.
   void fill(Summary&) const;
-  // For checkpoints. Loading makes this session the next one of that run.
+  // Saves or loads the state, for checkpoints. A session that loads continues that run.
   void state(Archive&);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Totals {
-    std::optional<double> time_to_target_s, loss, accuracy;
+    std::optional<double> time_to_target_s, target_after_s, loss, accuracy;
+    std::optional<double> scored_s;  // time of `loss` and `accuracy`
     double real_s = 0;
     RunStatistics statistics;
     std::optional<BestScore> best;
@@ -167,8 +171,8 @@ class RunLog {
     SampleLedger samples;
     std::vector<std::string> warnings;
     void state(Archive& ar) {
-      ar(time_to_target_s, loss, accuracy, real_s, statistics, best, participation, samples,
-         warnings);
+      ar(time_to_target_s, target_after_s, loss, accuracy, scored_s, real_s, statistics, best,
+         participation, samples, warnings);
     }
   };
   void write(Time, Rank, Round, std::string_view kind,
@@ -176,6 +180,7 @@ class RunLog {
   void write_score(Time, Rank, Round, std::string_view kind, const Evaluation&,
                    std::optional<std::uint64_t> wan_bytes);
   bool reaches(const Evaluation&) const;
+  void note_target(double at_s, const Evaluation&);
   void flush_when_due();
   Status flush();
   Status open_tensorboard(const std::string& metrics, std::uint64_t keep);
@@ -190,13 +195,13 @@ class RunLog {
   const bool is_virtual_;
   Progress progress_;
   std::optional<AppendedFile> metrics_;
-  // Of metrics.jsonl, for the functions of sync_later().
+  // Written bytes of metrics.jsonl, shared with the functions of sync_later().
   const std::shared_ptr<std::atomic<std::uint64_t>> written_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
-  std::optional<SamplesFile> samples_;  // over sockets
+  std::optional<SamplesFile> samples_;  // used over sockets only
   std::optional<TensorBoardFile> tensorboard_;
-  std::set<std::string> failing_;  // files
-  std::uint64_t dropped_ = 0;      // events, as was told
+  std::set<std::string> failing_;  // files that could not be written
+  std::uint64_t dropped_ = 0;      // events that were dropped and reported
   bool restored_ = false;
   Totals totals_;
   Thinning thinning_;
@@ -204,7 +209,7 @@ class RunLog {
   Clock::time_point flushed_ = begin_;
   double real_before_ = 0;
   bool fresh_score_ = false;
-  std::map<Round, double> left_out_;  // of the newest rounds: [run] participation_rounds
+  std::map<Round, double> left_out_;  // shares of the newest [run] participation_rounds rounds
   Round next_left_out_ = 0;
   Round warned_ = 0;  // no further warning before this round
   std::string low_participation_;

@@ -26,7 +26,7 @@ std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 static void to_json(nlohmann::ordered_json& json, StopReason reason) { json = to_string(reason); }
 
-// One that is not known leaves it as it is.
+// An unknown name leaves `into` unchanged.
 static void from_json(const nlohmann::json& json, StopReason& into) {
   const auto& name = json.get_ref<const std::string&>();
   for (int i = 0; i <= int(StopReason::invalid); ++i)
@@ -125,6 +125,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
                {"participation_of_live", s.participation_of_live()}});
   const SampleCounts& samples = s.samples;
   json["samples"] = {{"computed", samples.computed}, {"used", nullptr}};
+  if (s.target_after_s) json["target_after_s"] = *s.target_after_s;
   if (samples.used)
     json["samples"] = {{"computed", samples.computed},
                        {"used", *samples.used},
@@ -163,7 +164,7 @@ namespace {
 
 constexpr std::string_view kCause = "_wait_s";
 
-// "exchange" of wait_s, "grant" of grant_wait_s; "" of others.
+// Returns "exchange" for wait_s and "grant" for grant_wait_s; "" for other records.
 std::string_view cause_of(std::string_view record) {
   if (record == "wait_s") return "exchange";
   return record.ends_with(kCause) ? record.substr(0, record.size() - kCause.size()) : "";
@@ -171,7 +172,7 @@ std::string_view cause_of(std::string_view record) {
 
 bool is_count(const nlohmann::json& value) { return value.is_number_unsigned(); }
 
-// Keys that summaries of earlier releases lack.
+// Reads keys that summaries of earlier releases lack.
 void read_added(const nlohmann::json& json, Summary& s) {
   s.model_is_best = json.value("model_is", "last") == "best";
   s.participation.members = json.value("members", std::uint64_t{0});
@@ -211,6 +212,7 @@ Result<Summary> parse_summary(const std::string& text) {
     const auto json = parse_json(text);
     read_json(json, s);
     s.statistics = read_statistics(json);
+    if (json.contains("target_after_s")) read_json(json["target_after_s"], s.target_after_s);
     if (s.data == "text") read_json(json.at("target_bits_per_byte"), s.target_bits_per_byte);
     s.failure = json.value("failure", "");
     read_added(json, s);

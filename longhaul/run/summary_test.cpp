@@ -29,6 +29,10 @@ TEST(Summary, ReadsBackAsItself) {
   EXPECT_EQ(to_json(*again).dump(), text);
   EXPECT_EQ(again->params_hash, "00000000000000ab");
   EXPECT_FALSE(again->time_to_target_s);
+  Summary reached = sample();
+  reached.time_to_target_s = 27.5;
+  reached.target_after_s = 27;
+  EXPECT_EQ(good(parse_summary(to_json(reached).dump()))->target_after_s, 27);
   for (const char* torn : {"", "{", "{}", "[]", "{\"name\": 3}"}) EXPECT_FALSE(parse_summary(torn));
 }
 

@@ -120,7 +120,7 @@ class Report(Runs):
         svg = xml.etree.ElementTree.parse(self.folder / "c.svg").getroot()
         self.assertEqual(svg.get("width"), "1280")
         texts = "\n".join(text.text for text in svg.iter("{http://www.w3.org/2000/svg}text"))
-        for label in ("fedavg-direct: 99 % in 0.476 s, ", "diloco-ring: ", "virtual time, s",
+        for label in ("fedavg-direct: 99 % in 0.446 s, ", "diloco-ring: ", "virtual time, s",
                       "and over bytes between sites", "Accuracy on the test set, %, over time"):
             self.assertIn(label, texts)
         done = self.longhaul("report", "c", "--svg", "none/c.svg", code=2)

@@ -1,0 +1,58 @@
+#pragma once
+// The search of `longhaul plan`: successive halving over combinations. Their runs are simulated for
+// a limited virtual time. Pure: hooks run the trials.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longhaul/run/summary.h"
+
+namespace longhaul::cli {
+
+struct Candidate {
+  std::string label;              // "diloco-forest-int8-steps=20-rate=0.08"
+  std::vector<std::string> sets;  // --set arguments: "sync.kind=diloco"
+  std::string sync, overlay, codec;
+  double samples_per_s = 0;  // samples of all sites per virtual second, predicted without numbers
+  std::string family = {};   // label without rates; candidates of one family differ in rates only
+  bool operator==(const Candidate& other) const { return label == other.label; }
+};
+
+// The result of a candidate in a limited virtual time.
+struct Trial {
+  Candidate candidate;
+  bool ran = false;  // false: the budget was used up, or the run failed (`why`)
+  std::string why = {};
+  std::optional<double> to_target;  // seconds; absent: not reached
+  double score = 0;                 // score at the limit; more is better
+  bool scored = false;              // false: `score` has no meaning
+  double limit_s = 0;
+  run::Summary summary = {};
+};
+
+// Hooks of the search. In each stage the remaining candidates train for longer. Once a candidate
+// has reached the target, its time plus a quarter is the limit for the others.
+struct SearchHooks {
+  // Runs all candidates, each until the target or for `limit_s` of virtual time. Returns one trial
+  // per candidate.
+  std::function<std::vector<Trial>(const std::vector<Candidate>&, double limit_s)> run;
+  // Returns variants of a successful candidate: rates, steps, codec, overlay.
+  std::function<std::vector<Candidate>(const Candidate&)> neighbours;
+  std::function<bool()> is_over;  // true if the budget is used up, or after Ctrl-C
+};
+
+struct SearchResult {
+  std::vector<Trial> ranking;  // newest trial of each candidate, best first
+  std::size_t stages = 0;
+  bool complete = false;  // every remaining candidate was tried up to the limit
+};
+
+// Returns true if the first trial is better: it reached the target sooner. Otherwise scored trials
+// come first, then the higher score, then more virtual time.
+bool is_better_trial(const Trial&, const Trial&);
+
+SearchResult successive_halving(std::vector<Candidate>, double first_limit_s, const SearchHooks&);
+
+}  // namespace longhaul::cli
