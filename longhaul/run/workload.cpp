@@ -18,10 +18,9 @@
 namespace longhaul::run {
 namespace {
 
-constexpr std::uint64_t kPhantomShard = 1000;  // samples a phantom without data pretends to hold
+constexpr std::uint64_t kPhantomShard = 1000;  // samples of a phantom without data
 
-// The sites that have workers and are not left out, in the order of the file, and the workers of
-// each by rank.
+// A site that has workers and is not left out, with its workers by rank. Sites are in file order.
 struct WorkerSite {
   std::size_t site = 0;  // index in Job::sites
   std::vector<Rank> ranks;
@@ -41,7 +40,7 @@ std::vector<WorkerSite> worker_sites(const Job& job) {
   return sites;
 }
 
-// What a site holds, dealt to its nodes at random.
+// Distributes the samples of a site to its nodes at random.
 Status deal(const WorkerSite& site, const std::string& name, std::vector<std::uint32_t> shard,
             std::uint64_t seed, learn::Shards& by_rank) {
   const std::size_t nodes = site.ranks.size();
@@ -57,8 +56,8 @@ Status deal(const WorkerSite& site, const std::string& name, std::vector<std::ui
   return Ok{};
 }
 
-// An error of the readers begins with the path of the file: says which key led there, and where
-// that was written.
+// Extends a reader's error, which begins with the path of the file: names the key with that path,
+// and the key's place.
 Error at_key(const Job& job, Error error) {
   std::string prefix;
   std::size_t longest = 0;
@@ -84,7 +83,7 @@ Error at_key(const Job& job, Error error) {
 
 }  // namespace
 
-// Those of one site. A server's site may have none.
+// Loads the data of one site. A server's site may have none.
 Status Workload::load_own_data(const Job& job, const std::string& name, const std::string& path) {
   auto site = learn::load_site(data_, path);
   if (!site) return at_key(job, site.error());
@@ -108,7 +107,7 @@ Status Workload::load_data(const Job& job, std::optional<Rank> only) {
   for (const WorkerSite& site : sites) names.push_back(job.sites[site.site].name);
   learn::Shards by_site;
   if (data_.partition == "local") {
-    std::vector<std::string> paths, here;  // of sites whose files are here
+    std::vector<std::string> paths, here;  // sites with files on this host
     for (const WorkerSite& site : sites) {
       const SiteTable& table = job.sites[site.site];
       if (only && table.name != members_[*only].site) continue;
@@ -160,7 +159,7 @@ std::uint64_t Workload::absent_samples() const {
   return split_.train->size() / std::max<std::size_t>(1, data_sites_here_);
 }
 
-// Plans take of a site whose file is elsewhere as many samples as the others have in the mean.
+// Adds shards for sites whose files are elsewhere: a plan assumes the mean size of the others.
 learn::Shards Workload::with_absent(const std::vector<std::string>& names,
                                     learn::Shards here) const {
   learn::Shards all;
@@ -238,8 +237,8 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
   return work;
 }
 
-// All that a file can do wrong at once, in a copy of this process: it is loaded, and trained and
-// scored on one batch where there are samples.
+// Tries everything that can go wrong with a file, in a copy of this process. The file is loaded,
+// and trained and scored on one batch if there are samples.
 Status Workload::try_script() const {
   LH_LET(torch, torch_library());
   const auto trial = [&]() -> Status {
@@ -257,7 +256,7 @@ Status Workload::try_script() const {
 
 Status Workload::find_layout() {
   const learn::DataShape shape = split_.train ? split_.train->shape : learn::DataShape{};
-  if (model_.kind == "script") {  // the file says
+  if (model_.kind == "script") {  // layout from the file
     LH_TRY(try_script());
     LH_LET(torch, torch_library());
     LH_LET(outline, torch->outline_of(model_, shape));
@@ -335,7 +334,7 @@ Result<std::unique_ptr<Learner>> Workload::make_lanes(Rank rank, std::uint32_t l
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     std::vector<std::uint32_t> part;
     for (std::size_t i = lane; i < shard.size(); i += lanes) part.push_back(shard[i]);
-    const auto origin = std::uint32_t(rank + members_.size() * (lane + 1));  // nobody else's
+    const auto origin = std::uint32_t(rank + members_.size() * (lane + 1));  // unique
     LH_LET(learner, make_learner(std::move(part), origin));
     learners.push_back(std::move(learner));
   }
@@ -345,7 +344,8 @@ Result<std::unique_ptr<Learner>> Workload::make_lanes(Rank rank, std::uint32_t l
 
 Result<std::unique_ptr<Learner>> Workload::make_learner(std::vector<std::uint32_t> shard,
                                                         std::uint32_t origin) const {
-  const Override own = own_ ? Override{data_.batch, 0} : overrides_.at(origin);
+  const std::size_t rank = origin % members_.size();  // also of a lane
+  const Override own = own_ ? Override{data_.batch, 0} : overrides_.at(rank);
   if (phantom_)
     return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
         layout_, own.batch, shard.empty() ? kPhantomShard : shard.size()));
@@ -389,8 +389,8 @@ Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
   });
 }
 
-// By an own learner's score: that of the first worker, or where sites have tests of their own those
-// of every site's first worker together.
+// Returns the own learner's score: that of the first worker, or if sites have tests of their own
+// the sum over every site's first worker.
 Result<Evaluation> Workload::score_all_sites(std::span<const float> model) const {
   std::map<Rank, Evaluation> scores;
   std::set<std::string> scored;
