@@ -21,7 +21,7 @@
 namespace longhaul::run {
 namespace {
 
-// File and line of the first table that `why` names and the file holds.
+// Returns file and line of the first table that `why` names and the file holds.
 std::string place_of(const Document& doc, std::string_view why) {
   for (std::size_t at = why.find('['); at != std::string_view::npos; at = why.find('[', at + 1)) {
     const Settings* table = doc.find(why.substr(at + 1, why.find(']', at) - at - 1));
@@ -87,7 +87,7 @@ Status check_links(const Document& doc, const Job& job, const SiteIndex& sites) 
   return Ok{};
 }
 
-// What this version does not do is refused, never ignored.
+// Refuses settings that this version does not support; none is ignored.
 Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (job.wan.model != "fifo") return check_fair(doc, job, sites);
   const WanTable usual;
@@ -118,8 +118,9 @@ Status check_wan(const Document& doc, const Job& job, const SiteIndex& sites) {
   return Ok{};
 }
 
-// The kinds of a table that can be combined with the rest of the job: ": choose [codec] kind =
-// "fp32"". If none can, as the job has a second mistake, those without this one.
+// Returns the kinds of a table that can be combined with the rest of the job: ": choose [codec]
+// kind = "fp32"". If the job has a second mistake and no kind fits, returns those without this
+// mistake.
 std::string kinds_that_do(const Job& job, const SyncEntry& sync, std::string_view table) {
   std::vector<std::string> fit, better;
   const auto collect = [&](std::string_view name, const auto& registry, auto&& is_illegal) {
@@ -152,7 +153,8 @@ std::string kinds_that_do(const Job& job, const SyncEntry& sync, std::string_vie
                        : fmt::format(": choose [{}] kind = {}", table, fmt::join(names, " or "));
 }
 
-// A strategy that talks to a server by itself has [server], and no settings of an overlay.
+// Checks combinations. A strategy that talks to a server directly has [server], and no settings of
+// an overlay.
 Status check_combination(const Document& doc, const Job& job) {
   const SyncEntry sync = entry_with(*job.sync.entry, job.sync.settings);
   if (const auto found = illegal(sync, *job.overlay.entry, *job.transfer.entry, *job.codec.entry,
@@ -214,7 +216,7 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   return check_combination(doc, job);
 }
 
-// What the objects are, and the models of them.
+// Checks the objects and their models.
 Status check_stream(const Document& doc, const Job& job) {
   const focus::Config& focus = *job.focus;
   const bool images = focus.stream == "images";
@@ -230,7 +232,7 @@ Status check_stream(const Document& doc, const Job& job) {
     return invalid(doc.file +
                    ": [focus] gt: missing; expected the file of the accurate model, for "
                    "example runs/NAME/model.pt");
-  const focus::Config usual;  // a resolved job says every key
+  const focus::Config usual;  // a resolved job has every key
   if (!images && !focus.gt.empty())
     return about(doc, "focus", "gt", "none unless stream = \"images\"");
   if (!images && focus.images != usual.images)
@@ -334,7 +336,7 @@ Status check_continue_with(const Document& doc, const Job& job, const SiteIndex&
   return Ok{};
 }
 
-// Every part reads its own table; made for rank 0 and a small model, all of them do it now.
+// Makes every part for rank 0 and a small model, so that each reads its own table now.
 Status check_parts(const Job& job) {
   const Place place =
       place_of(job, 0, std::make_shared<const Members>(job.members()), Layout::flat(1), false);
@@ -390,7 +392,7 @@ Status check_trace(const Settings& written, const TraceTable& table, const Job& 
   return Ok{};
 }
 
-// Bursts say how packets are lost, so some must be; and so many in a row that the share can be.
+// Checks bursts: some packets must be lost, in bursts long enough for the share of loss.
 Status check_bursts(const Document& doc, const Job& job) {
   if (!job.wan.loss_burst) return Ok{};
   double most = job.wan.loss;
@@ -407,7 +409,7 @@ Status check_bursts(const Document& doc, const Job& job) {
   return Ok{};
 }
 
-// What of the network a trace moves: no two may move the same.
+// Returns the part of the network that a trace moves. Two traces must not move the same part.
 std::string quantity(const TraceTable& table) {
   return fmt::format("{} {} {} {} {}", table.what, table.site, table.from, table.to, table.shared);
 }

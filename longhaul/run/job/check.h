@@ -1,5 +1,5 @@
 #pragma once
-// What one table cannot know: whether the tables of a job agree with each other.
+// Checks that the tables of a job agree with each other.
 #include <string>
 
 #include "longhaul/run/job/job.h"
@@ -7,17 +7,18 @@
 
 namespace longhaul::run {
 
-// Names, links, roles, limits of this version, illegal combinations, and every part's own settings.
+// Checks names, links, roles, limits of this version, illegal combinations, and the settings of
+// every part.
 Status check_job(const Document&, const Job&);
-// Of it: [[wan.shared]] and [[wan.trace]] of a job whose links are shared fairly. An index is that
-// of the job's sites.
+// The part of check_job for [[wan.shared]] and [[wan.trace]] of a job whose links are shared
+// fairly. SiteIndex: index of the job's sites.
 Status check_fair(const Document&, const Job&, const SiteIndex&);
-// Whether the key's value, a name, is one of them.
+// Returns an Error unless `name`, the key's value, is one of the sites.
 Status check_site(const Settings& table, std::string_view key, const std::string& name,
                   const SiteIndex&);
 
 bool is_name(std::string_view);  // letters, digits, - and _
-// An Error about a key of a table, at the key if it was written, else at the table.
+// Returns an Error about a key of a table, at the key if it was written, else at the table.
 Error about(const Settings& table, std::string_view key, const std::string& expected);
 Error about(const Document&, std::string_view table, std::string_view key,
             const std::string& expected);

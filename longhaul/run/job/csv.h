@@ -1,5 +1,5 @@
 #pragma once
-// What the readers of CSV files share: lines, cells, numbers, and how an error shows what it found.
+// The common part of the readers of CSV files: lines, cells, numbers, and bad cells in errors.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -16,14 +16,14 @@
 
 namespace longhaul::run {
 
-// What cells are: "a rate in Mbit/s", at most `max`.
+// The kind of a cell: "a rate in Mbit/s", at most `max`.
 struct CellKind {
   std::string_view noun;
   double max = 0;
-  bool positive = false;  // of a trace: never 0
+  bool positive = false;  // in traces: never 0
 };
 
-// Without what stands around it: blanks, and the end of a line as Windows has it.
+// Returns the text without surrounding blanks and without a Windows line end.
 inline std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \r");
   if (first == std::string_view::npos) return {};
@@ -40,7 +40,7 @@ inline std::vector<std::string_view> cells_of(std::string_view line) {
   }
 }
 
-// The cell as a number; nullopt if it is none, or anything stands beside it.
+// Returns the cell as a number; nullopt if it is none, or has other text.
 inline std::optional<double> number_in(std::string_view cell) {
   double value = 0;
   const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
@@ -49,7 +49,7 @@ inline std::optional<double> number_in(std::string_view cell) {
   return number ? std::optional(value) : std::nullopt;
 }
 
-// What a user sees of a cell: short, and free of what a terminal would obey.
+// Returns a cell as shown to a user: short, and without control characters.
 inline std::string shown(std::string_view cell) {
   std::string text;
   for (char c : cell.substr(0, 32))
@@ -57,20 +57,20 @@ inline std::string shown(std::string_view cell) {
   return cell.empty() ? "nothing" : fmt::format("'{}'", text);
 }
 
-// Reads the file; one that is missing, no file or too large is an Error. `what`: "matrix (CSV)".
+// Reads the file. Returns an Error if it is missing, no file or too large. `what`: "matrix (CSV)".
 inline Result<std::string> read_csv(const std::string& path, const std::string& what) {
   std::error_code code;
   if (std::filesystem::exists(path, code) && !std::filesystem::is_directory(path, code) &&
-      !std::filesystem::is_regular_file(path, code))  // a pipe would be waited for
+      !std::filesystem::is_regular_file(path, code))  // a pipe would block
     return invalid(fmt::format("{}: not a regular file; expected a {}", path, what));
   return read_text_file(path, what);
 }
 
-// Calls take(line, number) for every line that is neither empty nor a comment (#), until one is
-// refused.
+// Calls take(line, number) for every line that is neither empty nor a comment (#), until the first
+// Error.
 template <class Take>
 Status each_line(std::string_view text, Take&& take) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // what spreadsheets put in front
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // mark that spreadsheets write
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trimmed(text.substr(0, end));

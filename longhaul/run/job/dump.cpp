@@ -59,7 +59,7 @@ ResolvedTable part_table(std::string_view name, const Settings& settings,
   return table;
 }
 
-// What a file held may be long.
+// Shortens the contents of a file, which may be long.
 std::string brief(const std::string& value) {
   constexpr std::size_t kMost = 100;
   return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
@@ -74,8 +74,8 @@ std::map<std::string, const ResolvedKey*> by_name(const std::vector<ResolvedTabl
   return keys;
 }
 
-// When the run ends, when its model is scored, and who continues after a loss may change when a run
-// is resumed.
+// Returns true if a resumed run may change the key: keys of the end, of scoring, and of the sites
+// that continue after a loss.
 bool may_change(std::string_view name) {
   return name == "[net] continue_with" || name.starts_with("[stop] ") ||
          name.starts_with("[report] ") || name.starts_with("[run] ");
@@ -88,7 +88,7 @@ std::string table_of(std::string_view name) {
 bool is_wan(std::string_view name) {
   return name.starts_with("[wan] ") || name.starts_with("[wan.");
 }
-// The tables of the sites from that one on.
+// Returns the tables of the sites from number `from`.
 std::set<std::string> site_tables(const Job& job, std::size_t from) {
   std::set<std::string> tables;
   for (std::size_t i = from; i < job.sites.size(); ++i)
@@ -96,7 +96,7 @@ std::set<std::string> site_tables(const Job& job, std::size_t from) {
   return tables;
 }
 
-// What is trained, and how.
+// Adds the tables of the training: its model, data and parts.
 void add_training(const Job& job, std::vector<ResolvedTable>& tables) {
   tables.push_back(own_table("stop", "[stop]", job.stop));
   tables.push_back(own_table("report", "[report]", job.report));

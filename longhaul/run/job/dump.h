@@ -1,6 +1,6 @@
 #pragma once
 // The resolved job, key by key: as TOML that reads back as the same job, as the hash that sites
-// compare, as the difference between two jobs, and as what `longhaul explain` prints.
+// compare, as the difference between two jobs, and for `longhaul explain`.
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ struct ResolvedKey {
   std::string key;
   std::string value;     // as TOML
   std::string source;    // "default", "job.toml:12", "--set", "preset of diloco"
-  std::string_view doc;  // of the field
+  std::string_view doc;  // the field's
   bool local = false;
 };
 struct ResolvedTable {
@@ -22,19 +22,19 @@ struct ResolvedTable {
   std::vector<ResolvedKey> keys;
 };
 
-// Every table of the job in the order of table_names(); keys without a value are left out.
+// Returns every table of the job in the order of table_names(), without keys that have no value.
 std::vector<ResolvedTable> resolved(const Job&);
 std::string to_toml(const Job&);
-// XXH64 of all keys that are not local (paths, addresses, output).
+// Returns XXH64 of all keys that are not local (paths, addresses, output).
 std::uint64_t job_hash(const Job&);
-// What job_hash() is of: (name, value), by name: ("[sync] steps", "20").
+// Returns the input of job_hash() as (name, value), by name: ("[sync] steps", "20").
 std::vector<std::pair<std::string, std::string>> agreed_keys(const Job&);
-// The same hash of a job with its first `sites` sites alone, without what may change when a run is
-// resumed: [stop], [report], [run]; and without [wan], which has to know sites that are added.
+// Returns the same hash for a job with only its first `sites` sites. Excludes the keys that may
+// change when a run resumes ([stop], [report], [run]), and [wan], which includes added sites.
 std::uint64_t resume_hash(const Job&, std::size_t sites);
-// The first key that is not local and differs, in words: "[sync] steps: was 20, is 30". `resumes`:
-// without the keys that may change when a run is resumed. It may also get sites, after all others;
-// then [wan] may change.
+// Returns the first key that is not local and differs, in words: "[sync] steps: was 20, is 30".
+// `resumes`: ignores the keys that may change when a run resumes. Sites may then be added at the
+// end, and with them [wan] may change.
 std::optional<std::string> difference(const Job& before, const Job& now, bool resumes = false);
 
 }  // namespace longhaul::run

@@ -25,7 +25,7 @@ bool has_workers(const Settings& site) {
   });
 }
 
-// What stands in the table must have what it needs, and nothing that would be ignored.
+// Checks that the keys of the table are complete, and that none would be ignored.
 Status check_spread(const Settings& table, const HeteroTable& hetero) {
   if (hetero.spread == "measured") {
     if (hetero.ratio)
@@ -45,12 +45,12 @@ Status check_spread(const Settings& table, const HeteroTable& hetero) {
   return Ok{};
 }
 
-// Of the k-th fastest of n sites, over the fastest's.
+// Returns the step time of the k-th fastest of n sites over that of the fastest.
 double factor_of(const HeteroTable& hetero, std::size_t k, std::size_t n) {
   if (n == 1) return 1;
   const double place = double(k) / double(n - 1);
   if (!hetero.factors) return std::pow(*hetero.ratio, place);
-  // Between two machines as between two sites of a geometric spread.
+  // Interpolates geometrically between two machines.
   const std::vector<double>& factors = *hetero.factors;
   const double at = place * double(factors.size() - 1);
   const std::size_t below = std::min(std::size_t(at), factors.size() - 1);

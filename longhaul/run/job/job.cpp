@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kMostErrors = 20;
 
-// What an error is about: "job.toml:12: [sync] steps: ...".
+// The subject of an error: "job.toml:12: [sync] steps: ...".
 struct Subject {
   std::string table, key;
 };
@@ -49,8 +49,8 @@ int line_of(const std::string& file, const std::string& what) {
   return line;
 }
 
-// In the place of a bad kind of a table that has no default: the one that was meant, if that can
-// be told, so that what is said of other tables fits it.
+// Returns a replacement for a bad kind in a table without a default: the intended kind if it can be
+// guessed. Errors about other tables then fit that kind.
 std::string stand_in(const Settings& table, const Subject& subject) {
   if (subject.table == "model") return "phantom";
   std::vector<std::string_view> names;
@@ -59,14 +59,15 @@ std::string stand_in(const Settings& table, const Subject& subject) {
   return std::string(near.empty() ? names.front() : near);
 }
 
-// Parts that exist and cannot be combined: "[sync] kind = "fedasync" talks to its server ...".
+// Returns true for parts that exist but cannot be combined: "[sync] kind = "fedasync" talks to its
+// server ...".
 bool is_combination(const std::string& what) {
   const Subject subject = subject_of(what);
   return subject.key == "kind" &&
          what.find(fmt::format("[{}] kind = ", subject.table)) != std::string::npos;
 }
 
-// Of a bad kind the keys of the table cannot be judged either: the table is taken out.
+// Takes out the key. For a bad kind clears the table, whose keys cannot be checked without a kind.
 bool take_out(Document& doc, const Subject& subject) {
   for (auto* list : {&doc.tables, &doc.sites, &doc.links, &doc.shared, &doc.traces, &doc.queries,
                      &doc.given, &doc.cheap, &doc.faults, &doc.variants}) {
@@ -87,7 +88,7 @@ bool take_out(Document& doc, const Subject& subject) {
   return false;
 }
 
-// An unknown key that other tables have: says which.
+// Adds the names of other tables that have an unknown key.
 std::string with_right_table(const std::string& what) {
   constexpr std::string_view kUnknown = ": unknown key";
   if (what.find(kUnknown) == std::string::npos) return what;
@@ -103,9 +104,9 @@ std::string with_right_table(const std::string& what) {
          what.substr(at);
 }
 
-// `first` is why `resolve` refuses the document. Takes out the key that it is about and resolves
-// again, and so on, until nothing is wrong or the next error follows from what was taken out. The
-// result has a line for each error, in the order of the file.
+// `first` is the reason why `resolve` refuses the document. Takes out the key at fault and resolves
+// again, until there is no error or the next error follows from a removed key. The result has a
+// line for each error, in the order of the file.
 Error every_error(Document doc, const Error& first,
                   const std::function<Result<Job>(Document)>& resolve) {
   std::vector<Error> errors = std::exchange(doc.mistakes, {});
@@ -123,7 +124,7 @@ Error every_error(Document doc, const Error& first,
                          (changed && what.find(": missing") != std::string::npos);
     if (follows) break;
     errors.push_back(job.error());
-    // Which of the parts is the mistake is not known: none can be taken out.
+    // The wrong part is not known, so none can be taken out.
     if (is_combination(what) || !take_out(doc, subject)) break;
     taken.insert({subject.table, subject.key == "kind" ? "" : subject.key});
     job = resolve(doc);
@@ -137,7 +138,7 @@ Error every_error(Document doc, const Error& first,
   return {first.kind, text};
 }
 
-// "for.diloco.outer" -> {"diloco", "outer"}
+// Splits "for.diloco.outer" into {"diloco", "outer"}.
 std::pair<std::string_view, std::string_view> split_variant(std::string_view table) {
   table.remove_prefix(std::string_view("for.").size());
   const std::size_t dot = table.rfind('.');
@@ -148,8 +149,8 @@ bool of_command_line(const Setting& entry) {
   return entry.file == "--set" || entry.file == "--wan";
 }
 
-// Lays [for.KIND.TABLE] over [TABLE] for the chosen kind; the command line stays on top. A KIND
-// that does not exist is an Error.
+// Lays [for.KIND.TABLE] over [TABLE] for the chosen kind; the command line stays on top. Returns an
+// Error for a KIND that does not exist.
 Status apply_variants(Document& doc, std::string_view kind) {
   std::vector<std::string_view> kinds;
   for (const SyncEntry& entry : sync::registry()) kinds.push_back(entry.name);
@@ -161,7 +162,7 @@ Status apply_variants(Document& doc, std::string_view kind) {
     if (name != kind) continue;
     Settings& base = doc.table(table);
     if (base.line == 0) base.line = variant.line;
-    // Another kind: the keys of [TABLE] were written for the kind that stands there.
+    // Another kind: the keys of [TABLE] belong to the kind in that table.
     const auto chosen = variant.text("kind");
     if (chosen && chosen != base.text("kind"))
       std::erase_if(base.entries, [](const Setting& entry) { return !of_command_line(entry); });
@@ -175,12 +176,12 @@ Status apply_variants(Document& doc, std::string_view kind) {
   return Ok{};
 }
 
-// Sets the kind's presets where the file says nothing. Answers with all of them.
+// Sets the kind's presets where the file has no value. Returns all of them.
 std::vector<AppliedPreset> apply_presets(Document& doc, const SyncEntry& sync) {
   std::vector<AppliedPreset> applied;
   const std::vector<Preset> presets = sync.presets;
   const std::string source = fmt::format("preset of {}", sync.name);
-  // A table whose kind the file chose otherwise keeps none of the presets.
+  // A table for which the file chooses another kind gets none of the presets.
   auto other_kind = [&](std::string_view table) {
     for (const Preset& preset : presets)
       if (preset.table == table && preset.key == "kind") {
@@ -250,7 +251,7 @@ Status need_kind(Document& doc, std::string_view table, std::string_view example
                              source_of(doc.file, settings.line), table, example));
 }
 
-// [focus] indexes data: nothing is trained.
+// Refuses the tables of training: [focus] indexes data and trains nothing.
 Status refuse_training(const Document& doc) {
   for (const std::string_view name :
        {"stop", "report", "model", "optimizer", "sync", "overlay", "roles", "server", "transfer",
@@ -264,7 +265,7 @@ Status refuse_training(const Document& doc) {
   return Ok{};
 }
 
-// The strategy comes first: [for.KIND.TABLE] may change any table.
+// Chooses the strategy first, because [for.KIND.TABLE] can change any table.
 Status choose_sync(Document& doc, Job& job) {
   if (doc.find("focus")) {
     LH_TRY(refuse_training(doc));
@@ -277,7 +278,7 @@ Status choose_sync(Document& doc, Job& job) {
   return apply_variants(doc, job.sync.entry->name);
 }
 
-// The kinds of all parts, and the tables that learn/ reads.
+// Reads the kinds of all parts, and the tables that learn/ reads.
 Status read_parts(Document& doc, Job& job) {
   job.presets = apply_presets(doc, *job.sync.entry);
   LH_TRY(choose(doc, "sync", sync::registry(), job.sync));
@@ -324,7 +325,7 @@ Status read_tables(Document& doc, Job& job) {
   return Ok{};
 }
 
-// All nodes believe in one object.
+// Returns the network with site names. All nodes share this object.
 std::shared_ptr<const flow::Wan> named(flow::Wan network, const std::vector<SiteTable>& sites) {
   for (std::size_t i = 0; i < sites.size(); ++i) network.sites[i].name = sites[i].name;
   return std::make_shared<const flow::Wan>(std::move(network));
@@ -366,10 +367,10 @@ bool Job::leaves_out(const std::string& site) const {
   return std::ranges::find(run.without, site) != run.without.end();
 }
 
-// Every node is built with both, so neither makes a list of all members.
+// server() and workers() are used to build every node, so neither makes a list of all members.
 std::optional<Rank> Job::server() const {
   bool added = false;
-  Rank nodes = 0;  // before the site
+  Rank nodes = 0;  // at earlier sites
   for (const SiteTable& site : sites) {
     if (roles.server == site.name && has_role(site, "server")) return nodes;
     added |= adds_server(site);
@@ -387,9 +388,9 @@ std::size_t Job::workers() const {
 
 namespace {
 
-// A matrix beside the file that names it, the job or that of --wan, or else in the current folder;
-// absolute, since the resolved job is written elsewhere. A path of the command line is relative to
-// where that was typed.
+// Finds a matrix next to the file that names it, the job or that of --wan, or else in the current
+// folder. The path becomes absolute, because the resolved job is written elsewhere. A path of the
+// command line is relative to the current folder.
 void settle_matrix_paths(Document& doc) {
   if (!doc.find("wan")) return;
   Settings& wan = doc.table("wan");
@@ -410,7 +411,7 @@ void settle_matrix_paths(Document& doc) {
   }
 }
 
-// Data and models in the current folder, or else beside the job file that names them.
+// Finds data and models in the current folder, or else next to the job file that names them.
 void settle_path(Settings& table, const char* key) {
   namespace fs = std::filesystem;
   const Setting* entry = table.find(key);

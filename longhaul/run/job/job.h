@@ -1,12 +1,11 @@
 #pragma once
-// A Job is a job file with everything decided: defaults filled in, what the sync kind presets
-// applied, every cross-reference checked. Reading it answers any text with a Job or an Error that
-// has a line for each mistake: file, line, key, what was expected and the nearest valid name or the
-// remedy.
+// A Job is a resolved job file, with all defaults, the presets of the sync kind, and checked
+// cross-references. Reading any text returns a Job, or an Error that has a line for each mistake:
+// file, line, key, expected value and the nearest valid name or the remedy.
 //
-// Who wins for one key, strongest first: --set, [for.KIND.TABLE], [TABLE], the sync kind's preset,
-// the default. A preset of a table's kind and of its other keys counts only while the file does
-// not choose another kind for that table.
+// Precedence for one key, strongest first: --set, [for.KIND.TABLE], [TABLE], the sync kind's
+// preset, the default. A preset of a table's kind and of its other keys counts only while the file
+// does not choose another kind for that table.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,15 +20,15 @@
 
 namespace longhaul::run {
 
-// A part chosen from a registry, with its settings; `settings` holds "kind" and what was set, but
-// not the keys that hold for every kind (TransferCommon).
+// A part chosen from a registry, with its settings. `settings` holds "kind" and the set keys, but
+// not the keys that every kind has (TransferCommon).
 template <class Entry>
 struct Choice {
   const Entry* entry = nullptr;
   Settings settings;
 };
 
-struct AppliedPreset {  // for explain: the sync kind set this, unless `overruled`
+struct AppliedPreset {  // for explain: set by the sync kind, unless `overruled`
   std::string table, key;
   Value value;
   bool overruled = false;
@@ -51,16 +50,16 @@ struct Job {
   std::vector<SharedTable> shared;
   std::vector<TraceTable> traces;
   std::vector<SiteTable> sites;
-  // A job that indexes growing data and trains nothing: what belongs to training then stands at
-  // its defaults and means nothing.
+  // For a job that indexes growing data and trains nothing. The settings of training then have
+  // their defaults and no meaning.
   std::optional<focus::Config> focus;
   std::vector<focus::QueryConfig> queries;
   std::vector<focus::ModelConfig> given;  // [[focus.model]]
-  std::vector<focus::CheapConfig> cheap;  // by number; empty: one, of [focus] cheap_ms
-  flow::Wan network;                      // what wan, links and sites come to
-  // That, its sites named, for overlays that plan by it; null while the job is read.
+  std::vector<focus::CheapConfig> cheap;  // by number; empty: one, from [focus] cheap_ms
+  flow::Wan network;                      // result of wan, links and sites
+  // The same with named sites, for overlays that plan with it; null while the job is read.
   std::shared_ptr<const flow::Wan> believed;
-  Settings model, data, optimizer;  // read by learn/; "kind" is always there
+  Settings model, data, optimizer;  // read by learn/; "kind" is always set
   Choice<SyncEntry> sync;
   Choice<OverlayEntry> overlay;
   Choice<TransferEntry> transfer;
@@ -69,14 +68,14 @@ struct Job {
   bool error_feedback = false;  // [codec] error_feedback
   TransferCommon transfer_common;
   std::vector<AppliedPreset> presets;
-  // How the keys of model, data and optimizer are documented, given their kinds.
+  // The documentation of the keys of model, data and optimizer, for their kinds.
   std::vector<FieldDoc> model_docs, data_docs, optimizer_docs;
-  std::vector<Settings> written;  // all tables as written: for sources, and errors that come later
+  std::vector<Settings> written;  // all tables as written: for sources, and for later errors
 
   std::string kind(std::string_view table) const;  // "lenet" for "model"
-  // The members in rank order: every site's nodes, then the server of [roles], if any.
+  // Returns the members in rank order: every site's nodes, then the server of [roles], if any.
   Members members() const;
-  // That of [roles]: the first node with that role at the site, or one that is added there.
+  // Returns the server of [roles]: the first node with that role at the site, or an added one.
   std::optional<Rank> server() const;
   bool adds_server(const SiteTable&) const;
   bool leaves_out(const std::string& site) const;  // [run] without
@@ -85,13 +84,13 @@ struct Job {
 
 Result<Job> resolve_job(Document);
 
-// What the command line lays over a job file.
+// The changes that the command line makes to a job file.
 struct Overrides {
-  std::vector<std::string> sets;  // --set, in their order
-  std::string wan;   // --wan: a preset, or a file with a [wan], in place of the network; "": none
-  bool own = false;  // [model] and [data] are of kind "own" unless the file says otherwise
+  std::vector<std::string> sets;  // --set, in order
+  std::string wan;   // --wan: a preset or a file with [wan], replaces the network; "": none
+  bool own = false;  // [model] and [data] are of kind "own" unless the file sets another kind
 };
-// The file with all of it applied. A job without [[site]] tables has its preset's sites by then,
+// Returns the file with all changes. A job without [[site]] tables gets its preset's sites first,
 // so that --set can name them.
 Result<Document> load_document(const std::string& path, const Overrides& = {});
 Result<Job> load_job(const std::string& path, const Overrides& = {});

@@ -12,7 +12,7 @@
 namespace longhaul::run {
 namespace {
 
-// The whole number that a part's setting has, by itself or by default.
+// Returns a part's setting as a whole number: the set value or the default.
 std::uint64_t number_of(const Settings& settings, const std::vector<FieldDoc>& docs,
                         std::string_view key, std::uint64_t fallback) {
   const Value* value = nullptr;
@@ -27,7 +27,7 @@ std::uint64_t batch_of(const Job& job, const SiteTable& site) {
   return site.batch ? *site.batch : number_of(job.data, {}, "batch", 32);
 }
 
-// The rate of the local optimiser, by itself or by default; 0 if sites have rates of their own.
+// Returns the rate of the local optimiser, set or default; 0 if sites have rates of their own.
 double rate_of(const Job& job) {
   if (std::ranges::any_of(job.sites, [](const SiteTable& site) { return site.rate.has_value(); }))
     return 0;
@@ -52,7 +52,7 @@ bool is_plain_sgd(const Job& job) {
          optimizer->decay() == 0;
 }
 
-// A fresh transfer of the job, which has been made once before.
+// Returns a maker of transfers, which cannot fail, because one transfer was made before.
 std::function<std::unique_ptr<Transfer>()> transfer_maker(const Job& job, const Place& place) {
   return [entry = job.transfer.entry, settings = job.transfer.settings, place] {
     auto made = entry->make(settings, place);
@@ -61,7 +61,7 @@ std::function<std::unique_ptr<Transfer>()> transfer_maker(const Job& job, const 
   };
 }
 
-// A fresh codec of the job.
+// Returns a maker of codecs.
 std::function<std::unique_ptr<Codec>(bool feedback)> codec_maker(const Job& job,
                                                                  const Place& place) {
   return [settings = job.codec.settings, place](bool feedback) {
@@ -71,8 +71,8 @@ std::function<std::unique_ptr<Codec>(bool feedback)> codec_maker(const Job& job,
   };
 }
 
-// Of a strategy whose fast workers go on until the slowest has taken a step: the steps of all in a
-// round, as the job says how fast they are; 0 of others.
+// Returns the steps of all workers in a round, from the configured speeds, for a strategy whose
+// fast workers continue until the slowest has taken a step; 0 for other strategies.
 std::uint64_t steps_while_waiting(const Job& job) {
   if (std::string_view(job.sync.entry->name) != "esync") return 0;
   const double most =
@@ -88,7 +88,7 @@ std::uint64_t steps_while_waiting(const Job& job) {
 }  // namespace
 
 std::uint64_t samples_per_round(const Job& job) {
-  std::uint64_t batches = 0, workers = 0;  // of one step of every worker
+  std::uint64_t batches = 0, workers = 0;  // one step of every worker
   for (const SiteTable& site : job.sites) {
     if (std::ranges::find(site.roles, "worker") == site.roles.end()) continue;
     batches += site.nodes * batch_of(job, site);
@@ -196,7 +196,7 @@ Result<std::unique_ptr<Strategy>> build_with(const Settings& sync, const Job& jo
   SyncParts parts{std::move(overlay), std::move(outer), shared.stop};
   parts.make_outer = [entry = job.outer.entry, settings = job.outer.settings, place] {
     auto made = entry->make(settings, place);
-    LH_CHECK(made);  // as the one above
+    LH_CHECK(made);  // like the one above
     return *std::move(made);
   };
   LH_LET(transfer, job.transfer.entry->make(job.transfer.settings, place));

@@ -1,29 +1,30 @@
 #pragma once
-// Puts a node's training together from the five registries.
+// Builds a node's training from the parts of the five registries.
 #include <memory>
 
 #include "longhaul/run/job/job.h"
 
 namespace longhaul::run {
 
-// What is the same at all nodes of a job and takes a look at all sites: found once for them.
+// Facts that are the same at all nodes of a job and depend on all sites; computed once for them.
 struct SharedFacts {
-  // `wire_scale`: as of the places (core/place.h).
+  // `wire_scale`: equal to that of the places (core/place.h).
   SharedFacts(const Job&, std::uint64_t training_samples, bool phantom, double wire_scale = 1);
   std::optional<Rank> server;
   StopConfig stop;
-  // What nodes believe of the network, in bytes as their vectors have them; null: nothing.
+  // The nodes' belief of the network, in bytes as counted in their vectors; null: none.
   std::shared_ptr<const flow::Wan> network;
 };
 
-// The strategy of the node at `place`. `training_samples`: of all sites, for max_epochs; 0 if not
-// known yet. Errors name the table and key, or say why the parts cannot be combined.
+// Returns the strategy of the node at `place`. `training_samples`: samples of all sites, for
+// max_epochs; 0 if not known yet. Errors name the table and key, or say why the parts cannot be
+// combined.
 Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&,
                                                  std::uint64_t training_samples);
 Result<std::unique_ptr<Strategy>> build_strategy(const Job&, const Place&, const SharedFacts&);
 // Lanes of shadowsync that compute on threads of their own over sockets (lane_learner.h); 0: none.
 std::uint32_t threads_of_lanes(const Job&);
-// As above, of a node over sockets: lanes on threads are one to their strategy.
+// The same for a node over sockets: its strategy sees lanes on threads as one.
 Result<std::unique_ptr<Strategy>> build_socket_strategy(const Job&, const Place&,
                                                         std::uint64_t training_samples);
 
@@ -35,12 +36,12 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&, std::op
 // Samples that all workers use in one round together, and the rounds between two reports.
 std::uint64_t samples_per_round(const Job&);
 Round report_every(const Job&);
-// The job's sites hold out test samples of their own: there is no test set that all have.
+// Returns true if each site holds out test samples of its own: there is no common test set.
 bool tests_at_sites(const Job&);
-// All workers end with the same model, to the bit.
+// Returns true if all workers end with bit-identical models.
 bool models_are_equal(const Job&);
 StopConfig stop_config(const Job&, std::uint64_t training_samples, bool phantom);
-// Where the node of that rank stands.
+// Returns the place of the node of that rank.
 Place place_of(const Job&, Rank, SharedMembers, std::shared_ptr<const Layout>, bool phantom);
 
 }  // namespace longhaul::run

@@ -1,6 +1,7 @@
 #include "longhaul/run/job/reference.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -37,7 +38,7 @@ std::string allowed(const FieldDoc& doc) {
   return text;
 }
 
-// Lines of at most 100 columns, broken at spaces; all but the first begin with `indent`.
+// Returns lines of at most 100 columns, broken at spaces; all but the first begin with `indent`.
 std::string wrapped(const std::string& text, const std::string& indent) {
   constexpr std::size_t kColumns = 100;
   std::string lines, line;
@@ -98,7 +99,7 @@ void add_registries(std::vector<PartInfo>& parts) {
   for (const OverlayEntry& entry : overlay::registry()) {
     PartInfo& info = parts.emplace_back(part("overlay", entry));
     info.facts = {{"bits", std::string(bits_text(entry.traits.bits))},
-                  {"sums on the way", yes(entry.traits.sums_on_the_way)}};
+                  {"partial sums", yes(entry.traits.sums_on_the_way)}};
   }
   for (const TransferEntry& entry : transfer::registry()) {
     PartInfo& info = parts.emplace_back(part("transfer", entry));
@@ -110,7 +111,7 @@ void add_registries(std::vector<PartInfo>& parts) {
     info.facts = {
         {"bytes for d values", std::string(entry.cost.bytes)},
         {"error", std::string(entry.cost.error)},
-        {"sums on the way", std::string(algebra_text(entry.traits.algebra))},
+        {"partial sums", std::string(algebra_text(entry.traits.algebra))},
         {"whole models may be written with it",
          yes(entry.traits.contraction && entry.traits.close)},
         {"may have error feedback", yes(entry.traits.contraction && !entry.traits.lossless)}};
@@ -125,18 +126,26 @@ std::string kinds_section(const std::vector<PartInfo>& parts, std::string_view t
   for (const PartInfo& info : parts) {
     if (info.table != table) continue;
     section += fmt::format("\n### `kind = \"{}\"`\n\n{}.\n", info.name, info.summary);
-    if (!info.presets.empty()) {
-      section += "\nPresets, unless the file says otherwise:\n\n";
-      for (const Preset& preset : info.presets)
-        section +=
-            fmt::format("    [{}] {} = {}\n", preset.table, preset.key, to_text(preset.value));
-    }
-    if (!info.keys.empty()) section += "\n" + key_list(info.keys);
+    if (const std::string settings = settings_text(info); !settings.empty())
+      section += "\n" + settings;
   }
   return section;
 }
 
-// The table with nothing in it but a kind.
+// Returns the section of a table whose kinds have their own pages.
+std::string paged_section(const std::vector<PartInfo>& parts, std::string_view table,
+                          std::string_view text, const std::string& common = {}) {
+  std::string section = fmt::format("\n## `[{}]`\n\n{}\n", table, text);
+  if (!common.empty()) section += "\nWith every kind:\n\n" + common;
+  section += "\nEach kind has a page with its settings:\n\n";
+  for (const PartInfo& info : parts)
+    if (info.table == table)
+      section += wrapped(
+          fmt::format("- [`{0}`]({1}/{0}.md): {2}.", info.name, info.table, info.summary), "  ");
+  return section;
+}
+
+// Returns the table with only a kind in it.
 Settings only_kind(std::string_view table, std::string_view kind) {
   return {std::string(table), "job.toml", 0, {{"kind", {std::string(kind)}, "", 0}}};
 }
@@ -224,30 +233,46 @@ std::vector<std::string> tables_with(std::string_view key) {
   return found == tables.end() ? std::vector<std::string>{} : found->second;
 }
 
-std::string job_file_reference() {
+std::string settings_text(const PartInfo& info) {
+  std::string text;
+  if (!info.presets.empty()) {
+    text += "Presets, unless the file says otherwise:\n\n";
+    for (const Preset& preset : info.presets)
+      text += fmt::format("    [{}] {} = {}\n", preset.table, preset.key, to_text(preset.value));
+    if (!info.keys.empty()) text += "\n";
+  }
+  return text + key_list(info.keys);
+}
+
+bool has_page(const PartInfo& info) {
+  return !std::ranges::count(std::array{"model", "data", "optimizer"}, info.table);
+}
+
+std::string job_file_reference(bool with_pages) {
   const std::vector<PartInfo> parts = all_parts();
+  const auto part_section = with_pages ? paged_section : kinds_section;
   std::string text;
   text += own_section<JobTable>("[job]", "The run.");
   text += own_section<StopTable>("[stop]", "When it ends; whichever comes first.");
   text += own_section<ReportTable>("[report]",
                                    "How often the model is scored on the test set, off the clock.");
-  text += own_section<RunTable>("[run]", "What the run does when few workers take part.");
+  text += own_section<RunTable>("[run]", "How the run reacts when few workers take part.");
   text += kinds_section(parts, "model", "What is trained.");
-  text += kinds_section(parts, "data", "What it is trained on, and which site holds what.",
+  text += kinds_section(parts, "data", "The training data, and its distribution over the sites.",
                         data_keys());
   text += kinds_section(parts, "optimizer", "The optimiser of each site.");
-  text += kinds_section(parts, "sync", "When sites exchange, and what they do with it.");
-  text += kinds_section(parts, "overlay", "Who sends to whom. Default: `direct`.");
+  text += part_section(parts, "sync", "When sites exchange, and what they do with it.", "");
+  text += part_section(parts, "overlay", "Which node sends to which. Default: `direct`.", "");
   text += own_section<RolesTable>("[roles]", "Nodes that do something else than train.");
   text += own_section<ServerTable>("[server]",
                                    "The server of strategies that talk to one by themselves.");
   text += own_section<NetTable>("[net]", "How nodes keep in touch over sockets.");
   text +=
       own_section<CostTable>("[cost]", "Prices, for the amounts that `longhaul compare` prints.");
-  text += kinds_section(parts, "transfer", "How one vector crosses one link. Default: `reliable`.",
-                        key_list(describe(TransferCommon{})));
-  text += kinds_section(parts, "codec", "How numbers are written. Default: `fp32`.");
-  text += kinds_section(parts, "outer", "What is done with the mean. Default: `none`.");
+  text += part_section(parts, "transfer", "How one vector crosses one link. Default: `reliable`.",
+                       key_list(describe(TransferCommon{})));
+  text += part_section(parts, "codec", "How numbers are written. Default: `fp32`.", "");
+  text += part_section(parts, "outer", "How the mean changes the model. Default: `none`.", "");
   text += own_section<WanTable>("[wan]", "The network between sites.");
   text += own_section<LinkTable>("[[wan.link]]", "One direction of one pair of sites.");
   text += own_section<SharedTable>("[[wan.shared]]",
@@ -300,7 +325,7 @@ std::vector<PartInfo> learning_parts() {
   for (const learn::DataEntry& entry : learn::data_registry())
     parts.push_back(
         part("data", entry.name, entry.summary, only(describe(learn::DataConfig{}), entry.keys)));
-  for (std::string_view name : {"sgd", "adam", "adamw", "muon"})
+  for (std::string_view name : {"sgd", "adagrad", "adam", "adamw", "muon"})
     parts.push_back(part("optimizer", name,
                          name == "muon" ? "orthogonalised momentum for matrices, adamw for the rest"
                                         : "as in torch::optim",

@@ -1,6 +1,6 @@
 #pragma once
-// The reference of the job file, made from the same fields() that read it: the generated half of
-// docs/job-file.md, and what `longhaul explain NAME` prints.
+// The reference of the job file, generated from the same fields() that read it: the generated half
+// of docs/job-file.md, and the output of `longhaul explain NAME`.
 #include <string>
 #include <vector>
 
@@ -8,12 +8,14 @@
 
 namespace longhaul::run {
 
-// A Markdown list of keys: type, default, what is allowed, meaning; lines of 100 columns.
+// Returns a Markdown list of keys: type, default, allowed values, meaning. Lines have at most 100
+// columns.
 std::string key_list(const std::vector<FieldDoc>&);
-// The tables that have a key of that name, with any kind: "[stop]", "[[site]]".
+// Returns the tables that have a key of this name, with any kind: "[stop]", "[[site]]".
 std::vector<std::string> tables_with(std::string_view key);
-// All tables of the job file, as Markdown.
-std::string job_file_reference();
+// Returns all tables of the job file as Markdown. `with_pages`: for docs/, where each kind of a
+// part has a page with its settings and a line with a link to it.
+std::string job_file_reference(bool with_pages = false);
 
 // One kind of one table, for `longhaul list` and `longhaul explain`.
 struct PartInfo {
@@ -23,11 +25,15 @@ struct PartInfo {
   std::vector<std::pair<std::string, std::string>> facts;  // "bits": "rank", "when lost": ...
   std::vector<Preset> presets;
 };
-// Every kind of every table that has kinds, in the order of table_names().
+// Returns every kind of every table that has kinds, in the order of table_names().
 std::vector<PartInfo> all_parts();
+// Returns the part's presets and keys, as on its page between two marks; "": none.
+std::string settings_text(const PartInfo&);
+// Returns true if the part has a page: docs/TABLE/NAME.md.
+bool has_page(const PartInfo&);
 
-// The keys of `docs` that can be written beside the settings as they stand: tables whose kinds
-// share one struct refuse the keys of other kinds.
+// Returns the keys of `docs` that can be added to these settings. Tables whose kinds share one
+// struct refuse the keys of other kinds.
 template <class Reads>
 std::vector<FieldDoc> keys_in_use(Settings settings, const std::vector<FieldDoc>& docs,
                                   Reads&& reads) {
@@ -44,12 +50,12 @@ std::vector<FieldDoc> keys_in_use(Settings settings, const std::vector<FieldDoc>
   return used;
 }
 
-// Checks the three tables and fills in their documentation (Job::model_docs ...).
+// Checks [model], [data] and [optimizer], and fills in their documentation (Job::model_docs ...).
 Status read_learning(Job&);
 
-// The kinds of the three tables.
+// Returns the kinds of these three tables.
 std::vector<PartInfo> learning_parts();
-// The keys of [data] that hold for every kind, as a Markdown list.
+// Returns the keys of [data] that every kind has, as a Markdown list.
 std::string data_keys();
 
 }  // namespace longhaul::run

@@ -1,5 +1,6 @@
 #include "longhaul/run/job/reference.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "longhaul/run/job/testing/generated.h"
@@ -11,9 +12,18 @@ using ::testing::HasSubstr;
 
 // Tests run in the root of the tree.
 TEST(Reference, TheDocumentationIsTheOneThatIsGenerated) {
-  const std::string first = "\n## `[job]`\n", wanted = job_file_reference();
+  const std::string first = "\n## `[job]`\n", wanted = job_file_reference(true);
   ASSERT_EQ(wanted.substr(0, first.size()), first);
   expect_generated("docs/job-file.md", first, "", wanted.substr(first.size()));
+}
+
+TEST(Reference, ThePageOfAPartHasTheSettingsOfTheCode) {
+  for (const PartInfo& part : all_parts()) {
+    const std::string settings = settings_text(part);
+    if (has_page(part) && !settings.empty())
+      expect_generated(fmt::format("docs/{}/{}.md", part.table, part.name),
+                       "\n<!-- settings -->\n\n", "\n<!-- end of settings -->\n", settings);
+  }
 }
 
 TEST(Reference, EveryKeyHasAMeaning) {

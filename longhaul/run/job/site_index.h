@@ -12,8 +12,8 @@ namespace longhaul::run {
 
 class SiteIndex {
  public:
-  // Of anything with a name: the sites of a Job, of a flow::Wan. Of several with one name the first
-  // counts.
+  // `sites`: elements with a name, such as the sites of a Job or a flow::Wan. If several have the
+  // same name, the first counts.
   template <class Sites>
   explicit SiteIndex(const Sites& sites) {
     for (const auto& site : sites) {
@@ -28,7 +28,7 @@ class SiteIndex {
     const auto found = index_.find(name);
     return found == index_.end() ? std::nullopt : std::optional(found->second);
   }
-  // CHECKs that it is there: check_job knows all names.
+  // Returns the index of that name. CHECKs that it exists: check_job verifies all names.
   std::uint32_t at(std::string_view name) const {
     const auto found = find(name);
     LH_CHECK(found);

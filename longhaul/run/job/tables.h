@@ -1,7 +1,7 @@
 #pragma once
-// The tables of a job file that belong to the run itself, beside those of the network. Each key's
-// meaning, range and default stands here and nowhere else: the reader, `longhaul explain`,
-// docs/job-file.md and the tests of bad input are made from these fields().
+// The tables of a job file that configure the run itself; others configure the network. Each key's
+// meaning, range and default is defined in fields() only: the reader, `longhaul explain`,
+// docs/job-file.md and the tests of bad input use fields().
 #include <cstdint>
 #include <numbers>
 #include <optional>
@@ -18,8 +18,8 @@ inline constexpr double kMaxDelay = 1e6;
 inline constexpr double kMaxLoss = 0.99;
 inline constexpr double kUsualQueueMs = 100;
 
-// The keys of [wan] that say where a network comes from: a preset or matrices, and what holds for
-// all its sites and connections. Part of WanTable.
+// The keys of [wan] that define the source of a network: a preset or matrices, and values for all
+// its sites and connections. Part of WanTable.
 struct WanSource {
   std::string preset;
   std::string mbps_csv, rtt_ms_csv, matrices;
@@ -33,7 +33,7 @@ struct WanSource {
     LONGHAUL_KEY(rtt_ms_csv, "file of a matrix of round trips in ms; a delay is half of one",
                  .max = 4096, .local = true);
     LONGHAUL_KEY(matrices,
-                 "hash of what these files hold; filled in, and checked when a job goes on",
+                 "hash of the contents of these files; filled in, and checked when a job resumes",
                  .max = 16);
     LONGHAUL_KEY(up_mbps, "uplink of every site that does not say its own (absent: as the preset)",
                  .max = kMaxRate, .unit = "Mbit/s", .positive = true);
@@ -66,7 +66,7 @@ struct WanTable : WanSource {
   static void fields(auto& self, auto&& visit) {
     WanSource::fields(self, visit);
     LONGHAUL_KEY(model,
-                 "of the simulator's links: each serves what comes first; connections share it as "
+                 "the simulator's links: each serves what comes first; connections share it as "
                  "TCP's do (loss, jitter, slow start, traces, headers); or every packet of every "
                  "connection passes its queues, for exchanges of seconds",
                  .choices = {"fifo", "fair", "packet"});
@@ -98,8 +98,8 @@ struct WanTable : WanSource {
                  "class, acknowledgements too",
                  .choices = {"per_flow", "drop_tail"});
     LONGHAUL_KEY(queue_ms,
-                 "what a drop_tail queue holds, in time of its port; what does not fit is dropped "
-                 "(absent: 100)",
+                 "length of a drop_tail queue, in time of its port; packets that do not fit are "
+                 "dropped (absent: 100)",
                  .max = kMaxDelay, .unit = "ms", .positive = true);
     LONGHAUL_KEY(tcp, "congestion control of reliable connections: what loss costs them",
                  .choices = {"bbr", "cubic"});
@@ -112,7 +112,7 @@ struct WanTable : WanSource {
   }
 };
 
-struct LinkTable {  // [[wan.link]]: what differs from [wan] for one pair
+struct LinkTable {  // [[wan.link]]: values of one pair that differ from [wan]
   std::string from, to;
   std::optional<double> mbps, delay_ms, jitter_ms, loss;
   bool both = false;
@@ -143,13 +143,13 @@ struct SharedTable {  // [[wan.shared]]: a backbone that several pairs of sites 
                   (both, .doc = "the other direction crosses it too"))
 };
 
-// [[wan.trace]]: a quantity that changes with time. Values in Mbit/s, ms or shares, as in the
-// table where the quantity itself stands.
+// [[wan.trace]]: a quantity that changes with time. Values in Mbit/s, ms or shares, as in the table
+// of the quantity.
 struct TraceTable {
   std::string what = "rate";
   std::string site, from, to, shared;
   std::string kind = "steps";
-  std::string file;  // "" once it is read: see trace_file.h
+  std::string file;  // "" after the file is read: see trace_file.h
   std::vector<double> at_s, values;
   double repeat_s = 0;
   double low = 0, high = 0;
@@ -194,7 +194,7 @@ struct TraceTable {
                  .max = 1e9, .unit = "s");
     LONGHAUL_KEY(values, "steps: one for each of at_s; 0: nothing passes", .min = 0,
                  .max = kMaxRate);
-    LONGHAUL_KEY(repeat_s, "steps: begin anew so often; 0: the last value stays", .min = 0,
+    LONGHAUL_KEY(repeat_s, "steps: time until they begin again; 0: the last value stays", .min = 0,
                  .max = 1e9, .unit = "s");
   }
   template <class Visit>
@@ -205,7 +205,7 @@ struct TraceTable {
 
 inline constexpr double kMaxStep = 1e9;  // ms
 
-// How step times drift; of a site, or of all that do not say so themselves.
+// The drift of step times at one site, or at all sites without keys of their own.
 struct DriftKeys {
   std::optional<double> drift, drift_every_s, drift_bound;
   static void fields(auto& self, auto&& visit) {
@@ -225,10 +225,10 @@ struct SiteTable : DriftKeys {
   std::string name;
   std::optional<double> up_mbps, down_mbps;
   std::uint32_t nodes = 1;
-  double step_ms = 20;  // with a trace: its first value
+  double step_ms = 20;  // ms; with a trace: its first value
   double jitter = 0;
   std::string jitter_kind = "lognormal";
-  std::string step_trace;  // "" once it is read: see trace_file.h
+  std::string step_trace;  // "" after the file is read: see trace_file.h
   std::optional<std::vector<double>> step_at_s, step_values;
   std::vector<std::string> roles = {"worker"};
   std::string address, bind;
@@ -268,7 +268,7 @@ struct SiteTable : DriftKeys {
   static void steps(auto& self, auto&& visit) {
     LONGHAUL_KEY(step_ms, "time of one step (one mini-batch) in the simulator, and with [net] pace",
                  .max = kMaxStep, .unit = "ms", .positive = true);
-    LONGHAUL_KEY(jitter, "how much step times vary, as a share of step_ms; 0: not at all", .min = 0,
+    LONGHAUL_KEY(jitter, "variation of step times, as a share of step_ms; 0: none", .min = 0,
                  .max = 10);
     LONGHAUL_KEY(jitter_kind,
                  "how they are distributed: within +-jitter, around the mean, or a late tail",
@@ -286,7 +286,7 @@ struct SiteTable : DriftKeys {
   }
 };
 
-// Says the step times of all sites with workers; put in their place when the job is read.
+// The step times of all sites with workers, copied into the sites when the job is read.
 struct HeteroTable : DriftKeys {
   std::optional<double> ratio;
   std::string spread = "geometric";
@@ -296,17 +296,18 @@ struct HeteroTable : DriftKeys {
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(ratio, "geometric: the slowest site's step_ms over the fastest's", .min = 1,
                  .max = 1e6);
-    LONGHAUL_KEY(spread,
-                 "of step_ms over the sites: by equal factors from site to site, or as factors say",
-                 .choices = {"geometric", "measured"});
+    LONGHAUL_KEY(
+        spread,
+        "spread of step_ms over the sites: by equal factors from site to site, or by `factors`",
+        .choices = {"geometric", "measured"});
     LONGHAUL_KEY(factors,
                  "measured: step times of machines over that of the fastest, ascending from 1; "
                  "stretched over the sites",
                  .min = 1, .max = 1e6);
-    LONGHAUL_KEY(
-        order,
-        "the first site of the file is the fastest, the last the slowest; or dealt by [job] seed",
-        .choices = {"listed", "shuffled"});
+    LONGHAUL_KEY(order,
+                 "the first site of the file is the fastest, the last the slowest; or shuffled by "
+                 "[job] seed",
+                 .choices = {"listed", "shuffled"});
     LONGHAUL_KEY(step_ms, "that of the fastest site (absent: 20)", .max = kMaxStep, .unit = "ms",
                  .positive = true);
     DriftKeys::fields(self, visit);
@@ -325,7 +326,7 @@ struct JobTable {
     LONGHAUL_KEY(seed, "all randomness follows from it", .max = 0x1p53);
     LONGHAUL_KEY(checkpoint_every, "rounds between checkpoints; 0: only when interrupted",
                  .max = 0x1p53, .local = true);
-    LONGHAUL_KEY(keep_checkpoints, "so many of the newest are kept", .min = 2, .max = 1e6,
+    LONGHAUL_KEY(keep_checkpoints, "newest checkpoints that are kept", .min = 2, .max = 1e6,
                  .local = true);
   }
 };
@@ -336,7 +337,7 @@ struct StopTable {
   std::optional<double> max_hours;
   double max_epochs = 0;
 
-  // What the mean loss over bytes is at target_bits_per_byte: in nats.
+  // Returns target_bits_per_byte as a mean loss over bytes, in nats.
   std::optional<double> target_loss() const {
     if (!target_bits_per_byte) return std::nullopt;
     return *target_bits_per_byte * std::numbers::ln2;
@@ -349,7 +350,7 @@ struct StopTable {
                  "data of kind text: ends the run when the test set is predicted as well", .max = 8,
                  .positive = true);
     LONGHAUL_KEY(max_rounds, "ends the run", .min = 1, .max = 0x1p53);
-    LONGHAUL_KEY(max_hours, "of virtual time (simulated) or real time (sockets)", .max = 1e6,
+    LONGHAUL_KEY(max_hours, "most virtual time (simulated) or real time (sockets)", .max = 1e6,
                  .unit = "h", .positive = true);
     LONGHAUL_KEY(max_epochs, "samples used by all sites together, in training sets; 0: no limit",
                  .min = 0, .max = 1e9);
@@ -373,7 +374,7 @@ struct ReportTable {
   }
 };
 
-// Who takes part in the run, and what it does when few workers do.
+// The sites that take part in the run, and the reaction to low participation.
 struct RunTable {
   std::vector<std::string> without;
   double min_participation = 0;
@@ -382,19 +383,19 @@ struct RunTable {
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(without,
                  "sites that are left out, of a run that begins or resumes over sockets: the "
-                 "others do not wait for them, and share dealt data among themselves");
+                 "others do not wait for them, and divide assigned data among themselves");
     LONGHAUL_KEY(min_participation,
                  "least share of the live workers that a round's mean counts, averaged over "
-                 "participation_rounds; 0: any (of strategies in rounds of all)",
+                 "participation_rounds; 0: any (strategies in rounds of all workers)",
                  .min = 0, .max = 1);
     LONGHAUL_KEY(participation_rounds, "the newest rounds that count for it", .min = 1, .max = 1e6);
     LONGHAUL_KEY(on_low_participation,
-                 "what happens below it: a warning, or the end of the run (exit code 1)",
+                 "action below it: a warning, or the end of the run (exit code 1)",
                  .choices = {"warn", "end"});
   }
 };
 
-// A fault of the simulated or emulated network, or of a site there.
+// A fault of the simulated or emulated network, or of one of its sites.
 struct FaultTable {
   std::string kind = "cut", site, to;
   double at_s = 0;
@@ -411,8 +412,8 @@ struct FaultTable {
     LONGHAUL_KEY(for_s, "pause, cut: how long (absent: a cut lasts for good)", .max = 1e9,
                  .unit = "s", .positive = true);
     LONGHAUL_KEY(restart_s,
-                 "so long after its beginning the site's nodes are started again if they are lost "
-                 "by then, and rejoin (absent: never); such a run has no checkpoints",
+                 "time after its beginning at which the site's nodes, if lost by then, start again "
+                 "and rejoin (absent: never); such a run has no checkpoints",
                  .max = 1e9, .unit = "s", .positive = true);
     LONGHAUL_KEY(one_way, "cut: only from the site to the other");
   }
@@ -428,7 +429,7 @@ struct RolesTable {
   }
 };
 
-// Of the server that some strategies talk to by themselves; with the others it has no keys.
+// The settings of the server that some strategies use directly; empty for other strategies.
 struct ServerTable {
   std::string down_codec = "fp32";
   std::uint32_t standby_every = 0;
@@ -437,22 +438,22 @@ struct ServerTable {
     LONGHAUL_KEY(down_codec, "how the server writes its model: fp32, or same: in the job's codec",
                  .choices = {"fp32", "same"});
     LONGHAUL_KEY(standby_every,
-                 "commits between two copies of the server's state to the worker that goes on in "
-                 "its place when it is lost; 0: none, and the run ends with its server",
+                 "commits between two copies of the server's state to the worker that replaces it "
+                 "when it is lost; 0: none, and the run ends with its server",
                  .max = 1e9, .unit = "commits");
     LONGHAUL_KEY(standbys,
-                 "with standby_every: so many workers get the copies; the run goes on if the "
-                 "server and all but one of them are lost at once",
+                 "with standby_every: workers that get the copies; the run continues if the server "
+                 "and all but one of them are lost at once",
                  .min = 1, .max = 64);
   }
 };
 
-// What a run costs, for `longhaul compare`; nothing else reads it.
+// The prices of a run. Only `longhaul compare` reads them.
 struct CostTable {
   std::optional<double> wan_gb, node_hour;
   std::optional<std::string> currency;
   bool has_prices() const { return wan_gb || node_hour; }
-  // Of a run that sent so much between sites and kept so many nodes for that time.
+  // Returns the cost of `wan_bytes` sent between sites and `node_seconds` of nodes.
   double of(double wan_bytes, double node_seconds) const {
     return wan_gb.value_or(0) * wan_bytes / 1e9 + node_hour.value_or(0) * node_seconds / 3600;
   }
@@ -495,16 +496,15 @@ struct NetTable {  // sockets only
                  .local = true);
     LONGHAUL_KEY(meet_s, "all nodes must be connected within this, or the run fails", .max = 1e6,
                  .unit = "s", .positive = true, .local = true);
-    LONGHAUL_KEY(silence_s, "without a byte from it for so long, a node counts as unreachable",
+    LONGHAUL_KEY(silence_s, "without a byte from it for this long, a node counts as unreachable",
                  .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(majority_wait_s,
-                 "for so long a site keeps its state and waits when less than a majority of the "
+                 "time that a site keeps its state and waits when less than a majority of the "
                  "sites is in reach; then it ends",
                  .max = 1e9, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(continue_with,
-                 "a site's name: after a loss, or a cut of the network, the part that holds this "
-                 "site continues, whatever its number, and a majority without it waits; empty: a "
-                 "majority continues",
+                 "a site's name: after a loss or a network cut, the part with this site continues, "
+                 "whatever its size, and a majority without it waits; empty: a majority continues",
                  .max = 256);
     LONGHAUL_KEY(stop_within_s,
                  "a node that must stop waits this long for the other nodes' checkpoint (more if "
@@ -520,7 +520,7 @@ struct NetTable {  // sockets only
   }
 };
 
-// Keys of [transfer] that hold for every kind.
+// Keys of [transfer] that every kind has.
 struct TransferCommon {
   std::uint32_t chunk_kib = 256;
   std::uint32_t chunk_run = 1;

@@ -16,7 +16,7 @@
 
 namespace longhaul::run {
 
-inline constexpr std::size_t kMaxTraceRows = 65536;  // of all files of a job
+inline constexpr std::size_t kMaxTraceRows = 65536;  // in all files of a job together
 
 struct TraceRows {
   std::vector<double> at_s, values;
@@ -25,9 +25,9 @@ struct TraceRows {
 // Values are from 0, or above it, to the kind's maximum.
 Result<TraceRows> parse_trace(std::string_view text, const std::string& file, const CellKind&);
 
-// Puts at_s and values in the place of every `file` of a [[wan.trace]], step_at_s and step_values
-// in that of every `step_trace` of a [[site]], so that the job and its hash hold what the file
-// holds. Paths are relative to the job file.
+// Replaces every `file` of a [[wan.trace]] by at_s and values, and every `step_trace` of a [[site]]
+// by step_at_s and step_values. The job and its hash then contain the values. Paths are relative to
+// the job file.
 Status read_trace_files(Document&);
 
 }  // namespace longhaul::run

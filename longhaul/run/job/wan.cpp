@@ -14,7 +14,7 @@
 namespace longhaul::run {
 namespace {
 
-using Members = std::map<std::string, std::vector<std::uint32_t>, std::less<>>;  // of groups
+using Members = std::map<std::string, std::vector<std::uint32_t>, std::less<>>;  // sites by group
 
 std::vector<std::string> texts(const toml::table& table, std::string_view key) {
   std::vector<std::string> list;
@@ -40,7 +40,7 @@ Result<std::optional<Matrix>> matrix_at(const toml::table& table, std::string_vi
   return unavailable(fmt::format("{}: no such matrix among the presets", *name));
 }
 
-// [[group]]: sites called as the group, or NAME-1 .. NAME-count.
+// Adds the sites of [[group]], called as the group, or NAME-1 .. NAME-count.
 Members add_groups(const toml::table& root, flow::Wan& wan) {
   Members members;
   const toml::array* groups = root["group"].as_array();
@@ -60,7 +60,7 @@ Members add_groups(const toml::table& root, flow::Wan& wan) {
   return members;
 }
 
-// [[between]]: all pairs from a site of one group to one of the other, and back.
+// Adds [[between]]: all pairs from a site of one group to one of the other, and back.
 void add_between(const toml::table& root, const Members& members, flow::Wan& wan) {
   const toml::array* list = root["between"].as_array();
   if (!list) return;
@@ -134,7 +134,7 @@ std::vector<WanPreset> all_presets() {
 
 using What = flow::Traced::What;
 
-constexpr std::size_t kMaxValues = 1 << 24;  // of all that follows traces: 256 MiB
+constexpr std::size_t kMaxValues = 1 << 24;  // in all traced quantities together: 256 MiB
 
 flow::Wan::Shared shared_of(const Job& job, const SiteIndex& sites, const SharedTable& table) {
   std::set<flow::SitePair> pairs;
@@ -157,13 +157,13 @@ What what_of(const TraceTable& table) {
   return table.what == "delay" ? What::delay : What::loss;
 }
 
-// Of a network, each quantity once.
+// The traces of a network, at most one for each quantity.
 class Traces {
  public:
   Traces(flow::Wan& wan, const Job& job, const SiteIndex& sites)
       : wan_(wan), job_(job), sites_(sites) {}
 
-  // How many quantities follow it.
+  // Returns the number of quantities that follow the table.
   std::size_t add(const TraceTable& table) {
     const std::size_t before = wan_.traces.size();
     follow(table);
@@ -192,7 +192,7 @@ class Traces {
     if (table.what == "shared") return add_shared(table);
     const What what = what_of(table);
     const bool of_site = what == What::up || what == What::down;
-    // rate_scale is of what is between sites.
+    // rate_scale applies between sites only.
     const flow::Trace trace = trace_of(table, of_site ? 1 : job_.wan.rate_scale);
     const auto count = std::uint32_t(job_.sites.size());
     for (std::uint32_t a = 0; a < count; ++a) {
@@ -242,7 +242,7 @@ Result<const WanPreset*> preset_of(const Document& doc, const std::string& name)
   return preset;
 }
 
-// What stands in front of an error about a matrix: the key that led to it.
+// Prefixes an error about a matrix with the key that names its file.
 Error through(const Document& doc, std::string_view key, const Error& error) {
   const Settings* table = doc.find("wan");
   const Setting* entry = table ? table->find(key) : nullptr;
@@ -286,7 +286,7 @@ Result<Matrices> matrices_of(const Document& doc) {
   return both;
 }
 
-// One source of rates and one of delays.
+// Checks that there is one source of rates and one of delays.
 Status check_sources(const Document& doc, const WanTable& wan) {
   if (!wan.preset.empty()) {
     for (const auto& [key, given] :
@@ -309,7 +309,7 @@ Status check_sources(const Document& doc, const WanTable& wan) {
   return Ok{};
 }
 
-// `from`, reduced to the job's sites in the job's order.
+// Returns `from`, reduced to the job's sites in the job's order.
 Result<flow::Wan> selected(const flow::Wan& from, const Document& doc, const Job& job,
                            const std::string& source) {
   const SiteIndex known(from.sites);
@@ -336,7 +336,7 @@ Result<flow::Wan> selected(const flow::Wan& from, const Document& doc, const Job
   return wan;
 }
 
-// Any number of sites like the preset's first.
+// Returns any number of sites like the preset's first.
 flow::Wan spread(const flow::Wan& from, const Job& job) {
   flow::Wan wan;
   wan.usual = from.usual;
@@ -382,7 +382,7 @@ Result<Base> base_of(const Document& doc, Job& job) {
     LH_LET(few, selected(*all, doc, job, (matrices.mbps ? matrices.mbps : matrices.rtt_ms)->file));
     wan = std::move(few);
   }
-  // What the matrices leave open is the same for all pairs.
+  // Values that the matrices lack are the same for all pairs.
   const double delay_s = job.wan.delay_ms.value_or(kUsualDelayMs) / 1000;
   const flow::Rate rate =
       job.wan.mbps ? flow::Rate(flow::bytes_per_second(*job.wan.mbps)) : std::nullopt;
