@@ -1,7 +1,7 @@
 #pragma once
-// Settings: one table of a job file, free of the file's format, and the reader that fills a config
-// struct from it by its fields(). Every error names file, line, key, what was expected and, where
-// a name is misspelt, the nearest one that exists.
+// Settings: one table of a job file, independent of the file's format, and the reader that fills a
+// config struct from it by its fields(). Every error names file, line, key and the expected value,
+// and for a misspelt name the nearest existing one.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ struct Value {
   std::variant<bool, std::int64_t, double, std::string, std::vector<Value>> data;
 };
 
-// What a user would write: 3, 0.5, "ring", true, [1, 2].
+// Returns the value in job-file syntax: 3, 0.5, "ring", true, [1, 2].
 std::string to_text(const Value&);
 
 struct Setting {
@@ -27,24 +27,24 @@ struct Setting {
   int line = 0;           // 0: no line (command line, preset)
 };
 
-// "job.toml:12"; what has no line is its file: "--set".
+// Returns "job.toml:12", or the file alone if there is no line: "--set".
 std::string source_of(const std::string& file, int line);
 inline std::string source_of(const Setting& entry) { return source_of(entry.file, entry.line); }
 
 struct Settings {
   std::string table;      // "sync"; names the table in errors
-  std::string file = {};  // where the table stands, or would stand
+  std::string file = {};  // file with the table, or where it belongs
   int line = 0;
   std::vector<Setting> entries = {};
 
   const Setting* find(std::string_view key) const;
-  // The entry's text; nothing if it is not there, or no text: read_settings says so.
+  // Returns the entry's text; empty if it is missing or no text. read_settings() reports the error.
   std::optional<std::string> text(std::string_view key) const;
-  // Later wins; used for --set and for what a sync kind presets.
+  // Sets an entry; the last one wins. Used for --set and for the presets of a sync kind.
   void set(Setting);
 };
 
-// `value` as the member's type, or an Error; assigns on success. One overload per member type.
+// Converts `value` to the member's type, or returns an Error. One overload per member type.
 Status read_value(const Settings&, const Setting&, const Field&, bool& into);
 Status read_value(const Settings&, const Setting&, const Field&, std::uint32_t& into);
 Status read_value(const Settings&, const Setting&, const Field&, std::uint64_t& into);
@@ -60,13 +60,13 @@ Status read_value(const Settings& s, const Setting& e, const Field& f, std::opti
   return Ok{};
 }
 
-// An Error about one entry: "job.toml:12: [sync] steps: expected ..., found ...".
+// Returns an Error about one entry: "job.toml:12: [sync] steps: expected ..., found ...".
 Error bad_setting(const Settings&, const Setting&, const std::string& expected);
-// Refuses the keys that `known` does not hold, naming the nearest.
+// Returns an Error for keys that are not in `known`, with the nearest one.
 Status refuse_unknown(const Settings&, const std::vector<std::string_view>& known);
-// The nearest of `names` by edit distance, or "" if none is near.
+// Returns the nearest of `names` by edit distance, or "" if none is near.
 std::string_view nearest(std::string_view name, const std::vector<std::string_view>& names);
-// "; did you mean 'ring'?" or "", and the list of all names: for messages.
+// Returns "; did you mean 'ring'?" or "", and the list of all names, for messages.
 std::string suggestion(std::string_view name, const std::vector<std::string_view>& names);
 
 template <Fielded Config>
@@ -77,8 +77,8 @@ std::vector<std::string_view> field_names() {
   return names;
 }
 
-// Fills `config` from the table; keys left out keep their defaults. `also` names keys of the table
-// that somebody else reads ("kind").
+// Fills `config` from the table; missing keys keep their defaults. `also`: keys of the table that
+// other code reads ("kind").
 template <Fielded Config>
 Status read_settings(const Settings& settings, Config& config,
                      const std::vector<std::string_view>& also = {"kind"}) {
@@ -93,12 +93,11 @@ Status read_settings(const Settings& settings, Config& config,
   return status;
 }
 
-// One line of a table's documentation; what `explain`, docs/job-file.md and the tests of bad input
-// are made from.
+// One line of a table's documentation, for `explain`, docs/job-file.md and the tests of bad input.
 struct FieldDoc {
   Field field;
   std::string type = {};  // "integer", "number", "string", "flag", "list of ..."
-  // The value of the config passed in, as a user would write it; "" if absent.
+  // Value in the given config, in job-file syntax; "" if absent.
   std::string value = {};
   Value data = {};
   bool absent = false;

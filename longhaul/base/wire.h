@@ -1,8 +1,8 @@
 #pragma once
 // Structs with fields() as bytes. Little endian, fixed width, no padding; strings and lists are a
-// u32 count and their elements. The decoder answers any bytes with a value or an Error: counts are
-// checked against Field::max and against what is left before anything is allocated, numbers
-// against [min, max], and bytes left over are an error.
+// u32 count and their elements. For any bytes the decoder returns a value or an Error. It checks
+// counts against Field::max and the remaining bytes before it allocates, and numbers against [min,
+// max]. Extra bytes at the end are an error.
 #include <bit>
 #include <cstdint>
 #include <cstring>

@@ -3,8 +3,8 @@
 // with local momentum and masking; Lin et al., ICLR 2018), and what is not 0 in the mean down.
 // Smaller ones are dense: as fp32 ("Bi-Sparse"), or as fp16 ("mixed-precision quantisation", MPQ).
 //
-// A stretch is cut where layers meet, neighbours that are dense are one; each cut is written behind
-// the last, sparse ones behind the count of their bytes (u32). The selection is exact, indices are
+// A range is cut at the boundaries of layers; dense neighbours are one cut. Cuts are written in
+// order, sparse cuts with their number of bytes (u32) in front. The selection is exact, indices are
 // compact, and a vector that is not the model's parameters is one layer (ours).
 #include <algorithm>
 
@@ -48,8 +48,8 @@ class BiSparse final : public Codec {
         small_(made_of(config.small == "fp16" ? fp16() : fp32())),
         large_(made_of(top_k(), {{"ratio", {config.ratio}}})) {}
 
-  // Wherever the stretch lies: no layer takes more than it would dense and sparse, but for the
-  // count of its bytes, and for what a list takes at least.
+  // Returns a bound for any position of the range. Each layer takes at most its dense plus its
+  // sparse size, its number of bytes (u32), and the minimum size of a list.
   std::size_t encoded_size(std::size_t length) const override {
     const std::size_t layers = layout_ ? layout_->layers().size() : 0;
     return small_->encoded_size(length) + large_->encoded_size(length) + 24 * (layers + 1);

@@ -1,6 +1,6 @@
 #pragma once
-// A codec that cuts a stretch into blocks of fixed length, the last may be shorter, and writes each
-// by itself: scales, then packed values.
+// A codec that cuts a range into blocks of fixed length (the last may be shorter) and writes each
+// block by itself: scales, then packed values.
 #include <algorithm>
 #include <cfloat>
 
@@ -41,11 +41,11 @@ class BlockCodec : public Codec {
   }
 
  protected:
-  virtual std::size_t block_bytes(std::size_t count) const = 0;  // of a block of so many values
-  // Puts block_bytes(values.size()) bytes behind `out`. `first`: the place of values[0].
+  virtual std::size_t block_bytes(std::size_t count) const = 0;  // bytes of `count` values
+  // Appends block_bytes(values.size()) bytes to `out`. `first`: the place of values[0].
   virtual void write_block(const CodecKey&, std::uint64_t first, std::span<const float> values,
                            Buffer& out) = 0;
-  // `in` holds at least the block's bytes. Answers with what is wrong with them; "": nothing is.
+  // Reads a block; `in` holds at least its bytes. Returns the fault of the bytes, or "".
   virtual std::string_view read_block(Cursor& in, std::span<float> out) const = 0;
 
   static bool is_scale(float value) { return value >= 0 && value <= FLT_MAX; }

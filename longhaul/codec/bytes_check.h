@@ -15,7 +15,7 @@
 
 namespace longhaul::codec {
 
-// Bytes that came, taken from the front; and numbers put behind what is written already.
+// A reader that takes numbers and bytes from the front of received bytes.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -47,7 +47,7 @@ void put(Buffer& out, auto value) {
   std::memcpy(&out[size], &value, sizeof value);
 }
 
-// Bytes of another length than the stretch `at` needs: malformed, naming both lengths.
+// Returns Malformed, with both lengths, unless the bytes have the length that range `at` needs.
 inline Status expect_size(std::string_view codec, Range at, std::size_t found,
                           std::size_t expected) {
   if (found == expected) return Ok{};
@@ -60,7 +60,7 @@ inline Error bad_value(std::string_view codec, std::uint64_t index, std::string_
   return malformed(fmt::format("{}: value {} of the vector {}", codec, index, what));
 }
 
-// bad_value of the first number of the stretch that is not finite.
+// Returns bad_value for the first number of the range that is not finite.
 inline Status expect_finite(std::string_view codec, Range at, std::span<const float> values) {
   if (all_finite(values)) return Ok{};
   std::size_t i = 0;

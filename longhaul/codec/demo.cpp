@@ -1,13 +1,13 @@
 // demo: the largest coefficients of a cosine transform (Peng et al., "DeMo: decoupled momentum
-// optimization", arXiv 2411.19870). Chunks of `chunk` values from the start of the stretch, the
-// last may be shorter; of each its orthonormal DCT-II C; of all C of the stretch the max(1,
-// ceil(ratio d)) of largest magnitude, as fp32 with a compact list of their places; decoded: the
-// inverse transform of those, 0 elsewhere. The transform keeps norms, so the error is that of
-// top_k: squared at most (1 - k/d) n2^2.
+// optimization", arXiv 2411.19870). Chunks have `chunk` values from the start of the range; the
+// last may be shorter. Each is transformed by the orthonormal DCT-II. The max(1, ceil(ratio d))
+// coefficients of largest magnitude in the range are sent as fp32, with a compact list of their
+// places. The decoder transforms these back, with 0 elsewhere. The transform keeps norms, so the
+// error is that of top_k: squared at most (1 - k/d) n2^2.
 //
-// The paper cuts each dimension of a layer and chooses within each chunk; a codec sees one flat
-// vector, so chunks are of that, and the choice is among all of a stretch (ours). Its momentum D is
-// the residual of error feedback with feedback_decay = 0.999 around this codec.
+// The paper cuts each dimension of a layer and chooses within each chunk. A codec sees one flat
+// vector, so here this is cut into chunks, and the choice is among all of a range. The paper's
+// momentum D is the residual of error feedback with feedback_decay = 0.999 around this codec.
 #include <algorithm>
 
 #include "longhaul/codec/cosine.h"
@@ -17,7 +17,7 @@
 namespace longhaul::codec {
 namespace {
 
-// Both transforms that a stretch needs: of a whole chunk, and of what is left.
+// Calls `transform` for the chunks of a range: with that of a whole chunk, and that of the rest.
 void each_chunk(std::size_t length, std::size_t chunk, auto&& transform) {
   const std::size_t whole = length / chunk * chunk;
   if (whole > 0) {

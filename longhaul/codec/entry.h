@@ -1,18 +1,19 @@
 #pragma once
-// What every codec's entry is completed with: how it is made from the settings of [codec], and how
-// those are documented.
+// Completion of every codec's entry: how to construct the codec from the settings of [codec], and
+// the documentation of these.
 //
-// A codec is a class `Part` in its own source; if it has settings, with `struct Config` (fields())
-// and a constructor from what it needs of (Config, CodecSetting); if no range of a key says all,
-// with `static Status check(const Config&, const Settings&)`. Behind it stands its entry, a
-// function of its name, which is declared here and listed in registry.cpp.
+// A codec is a class `Part` in its own source. If it has settings, it has a `struct Config`
+// (fields()) and a constructor from (Config, CodecSetting) or one of these. If the ranges of its
+// keys do not suffice, it has a `static Status check(const Config&, const Settings&)`. Its entry
+// follows in the same source: a function with its name, which is declared here and listed in
+// registry.cpp.
 #include <concepts>
 
 #include "longhaul/core/registry.h"
 
 namespace longhaul::codec {
 
-// Keys that every codec has.
+// The keys that every codec has.
 struct FeedbackConfig {
   bool error_feedback = false;
   double feedback_decay = 1;
@@ -31,11 +32,11 @@ struct FeedbackConfig {
   }
 };
 
-// Where a codec is used.
+// The place and use of a codec.
 struct CodecSetting {
   Place place;
   CodecUse use = CodecUse::contribution;
-  bool feedback = false;  // it is wrapped in error feedback
+  bool feedback = false;  // whether it is wrapped in error feedback
 };
 
 struct NoConfig {
@@ -52,7 +53,7 @@ struct ConfigOf<Part> {
   using Type = typename Part::Config;
 };
 
-// A codec's own keys and those of all, with its own defaults.
+// A codec's own keys and the common ones, with the codec's defaults.
 template <class Part, CodecEntry (*kEntry)()>
 struct CodecKeys {
   typename ConfigOf<Part>::Type own = {};

@@ -2,13 +2,13 @@
 // Codecs around a codec that keep something of each vector for the next one: error feedback, and
 // momentum before it.
 //
-// What they keep is per (group, range) and moves only in settle(): a vector counts as given away
-// once its delivery is agreed, and not at all if its round is given up. Until then a repeat of the
-// vector encodes the same values, also when it is cut into other stretches (fewer members, other
-// shards); the newest encoding of an element is the one that counts.
+// State is per (group, range). Delivery changes it only in settle(): once all agree that a vector
+// is delivered, and not at all if its round is abandoned. Until then a repeat of the vector encodes
+// the same values, also when it is cut into other ranges (fewer members, other shards). The newest
+// encoding of an element counts.
 //
-// Vectors are of this node's own making. Per (group, range) one vector is open at a time; keys of
-// different ones settle in any order. Elements that were never encoded keep what they carry.
+// All vectors come from this node. Per (group, range) one vector is open at a time; keys of
+// different ones settle in any order. Elements that were never encoded keep their carried value.
 #include <algorithm>
 #include <cfloat>
 #include <map>
@@ -23,11 +23,10 @@
 
 namespace longhaul::codec {
 
-// Which elements of a vector something was done for: disjoint stretches, ascending, none touching
-// the next.
+// A set of elements of a vector: disjoint ranges, ascending, none touching the next.
 class Cover {
  public:
-  // The parts of `at` that are not covered, ascending.
+  // Returns the parts of `at` that are not covered, ascending.
   std::vector<Range> gaps(Range at) const {
     std::vector<Range> found;
     std::uint64_t next = at.offset;
@@ -62,7 +61,7 @@ class Cover {
     return all;
   }
 
-  // Behind the last element that is covered.
+  // Returns the end of the last covered range.
   std::uint64_t end() const { return ends_.empty() ? 0 : ends_.rbegin()->second; }
   void state(Archive& ar) {
     ar(ends_);
@@ -78,9 +77,9 @@ class Cover {
   std::map<std::uint64_t, std::uint64_t> ends_;  // offset -> end
 };
 
-// Each element carries a float c. A new value x makes it c <- b c + x, which is encoded; of what is
-// read back one `Note` is kept, by which delivery moves c. `Part` says how: its kName, kCarries,
-// note_of(given, read) and after_delivery(c, note).
+// A codec that carries a float c for each element. A new value x makes it c <- b c + x, which is
+// encoded. One `Note` of the decoded value is kept, and delivery changes c by it. `Part` defines
+// how: its kName, kCarries, note_of(given, read) and after_delivery(c, note).
 // Memory: one vector per (group, range), and the notes while a key is open.
 template <class Part, class Note>
 class CarryingCodec : public Codec {
@@ -122,7 +121,7 @@ class CarryingCodec : public Codec {
     return inner_->decode(key, at, in, out);
   }
 
-  // A key of which nothing was encoded, or which is settled already, changes nothing.
+  // Changes nothing for a key without encoded values, or one that is settled already.
   void settle(const CodecKey& key, Fate fate) override {
     const auto it = slots_.find({key.group, key.range});
     if (it == slots_.end() || it->second.open != key) return;
@@ -137,7 +136,7 @@ class CarryingCodec : public Codec {
     inner_->settle(key, fate);
   }
 
-  void forget(std::uint32_t group) override {  // what its vectors carry, too
+  void forget(std::uint32_t group) override {  // also their carried values
     std::erase_if(slots_, [&](const auto& slot) { return slot.first.first == group; });
     inner_->forget(group);
   }
@@ -149,7 +148,7 @@ class CarryingCodec : public Codec {
     ar(slots_);
   }
 
-  // c, as long as what was encoded so far.
+  // Returns c of all elements up to the last one encoded so far.
   std::span<const float> carried(std::uint32_t group, std::uint32_t range) const {
     const auto it = slots_.find({group, range});
     return it == slots_.end() ? std::span<const float>{} : std::span(it->second.carried);
@@ -161,7 +160,7 @@ class CarryingCodec : public Codec {
   struct Slot {
     std::optional<CodecKey> open;
     std::vector<float> carried;
-    std::vector<Note> notes;  // of what `encoded` covers; empty while nothing is open
+    std::vector<Note> notes;  // by element; empty while no key is open
     Cover encoded;
     void state(Archive& ar) {
       ar(open, carried, notes, encoded);
@@ -179,13 +178,12 @@ class CarryingCodec : public Codec {
 };
 
 // Error feedback around a codec E that is a contraction (Seide et al., "1-bit stochastic gradient
-// descent", Interspeech 2014; Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019): what
-// the encoding of a vector lost is added to the next one. It carries the residual r:
+// descent", Interspeech 2014; Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019): the
+// encoding error of a vector is added to the next one. The carried value is the residual r:
 //
 //   p = z + b r    q = decode(E(p))    delivered: r <- p - q    abandoned: r <- p
 //
-// b, the decay, is 1 as published; below 1 what waits long counts less (SparseLoCo, arXiv
-// 2508.15706).
+// b, the decay, is 1 as published; below 1 older errors count less (SparseLoCo, arXiv 2508.15706).
 class ErrorFeedback final : public CarryingCodec<ErrorFeedback, float> {
  public:
   explicit ErrorFeedback(std::unique_ptr<Codec> inner, double decay = 1)
@@ -196,16 +194,15 @@ class ErrorFeedback final : public CarryingCodec<ErrorFeedback, float> {
   float after_delivery(float, float lost) const { return lost; }
 };
 
-// Momentum before error feedback, and masking of what was sent (Lin et al., "Deep gradient
+// Momentum before error feedback, and masking of sent values (Lin et al., "Deep gradient
 // compression", ICLR 2018, section 3.2 and algorithm 4; without local clipping):
 //
-//   u = m u + g    what goes into the error feedback is u    delivered: u <- 0 where values were
-//   sent
+//   u = m u + g    error feedback encodes u    delivered: u <- 0 where values were sent
 //
-// Sent is what decodes to something else than 0. An abandoned vector masks nothing.
+// Sent values are those that decode to something else than 0. An abandoned vector masks nothing.
 class MomentumCorrection final : public CarryingCodec<MomentumCorrection, std::uint8_t> {
  public:
-  // `inner`: an error feedback. `masks`: false leaves u as it is when values were sent.
+  // `inner`: an error feedback. `masks`: false keeps u where values were sent.
   MomentumCorrection(std::unique_ptr<Codec> inner, float momentum, bool masks = true)
       : CarryingCodec(std::move(inner), momentum), masks_(masks) {
     LH_CHECK(momentum >= 0 && momentum < 1);

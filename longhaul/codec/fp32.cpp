@@ -1,4 +1,4 @@
-// fp32: the values as they stand, little endian, 4 bytes each. Loses nothing.
+// fp32: the unchanged values, little endian, 4 bytes each. Lossless.
 #include <bit>
 #include <cstring>
 
@@ -28,11 +28,11 @@ class Fp32 final : public Codec {
 
 }  // namespace
 
-static_assert(std::endian::native == std::endian::little, "codecs copy numbers as they stand");
+static_assert(std::endian::native == std::endian::little, "codecs copy numbers unchanged");
 
 CodecEntry fp32() {
   return codec_entry<Fp32, fp32>({.name = "fp32",
-                                  .summary = "the values as they stand, 4 bytes each",
+                                  .summary = "the unchanged values, 4 bytes each",
                                   .traits = {.algebra = Algebra::add, .lossless = true},
                                   .cost = {.bytes = "4 d", .error = "none"}});
 }

@@ -1,6 +1,6 @@
 #pragma once
-// IEEE 754 binary16 ("half") in plain integer code: the same bits on every machine, with or without
-// F16C, and free of branches, so that compilers turn the loops over it into vector instructions.
+// IEEE 754 binary16 ("half") in plain integer code: bit-identical on every machine, with or without
+// F16C. The code has no branches, so that compilers turn loops over it into vector instructions.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -41,7 +41,7 @@ inline float from_half(std::uint16_t half) {
   const std::uint32_t sign = std::uint32_t(half & 0x8000u) << 16;
   const std::uint32_t magnitude = half & 0x7FFFu;
   const std::uint32_t normal = (magnitude << 13) + 0x38000000u;
-  // No subnormal float appears on the way: those may be flushed to zero, and are slow.
+  // No intermediate value is a subnormal float: those may be flushed to zero, and are slow.
   const float tiny = float(std::int32_t(magnitude)) * 0x1p-24f;
   const std::uint32_t small = 0u - std::uint32_t(magnitude < 0x0400u);  // a mask
   const std::uint32_t bits = (std::bit_cast<std::uint32_t>(tiny) & small) | (normal & ~small);

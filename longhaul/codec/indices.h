@@ -9,7 +9,7 @@
 //                                                     ceil(length / 64) + ceil(6 count / 8) bytes
 //
 // Gaps are shortest for lists of less than about 6 % of the elements, chunks from there to about
-// 14 %, bitmaps above. The count is not written: who reads knows it, or finds it beside the list.
+// 14 %, bitmaps above. The count is not written: the reader knows it, or reads it next to the list.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,16 +20,16 @@
 
 namespace longhaul::codec {
 
-// Lists are of stretches of a vector, which are far shorter.
+// Upper limit of lengths. Lists cover ranges of a vector, which are far shorter.
 inline constexpr std::uint64_t kMostIndexed = std::uint64_t{1} << 32;
 
-// Bytes that no list of so many indices exceeds; not less for more of either.
+// Returns the maximum bytes of a list of `count` indices; monotone in both arguments.
 std::size_t most_index_bytes(std::uint64_t length, std::uint64_t count);
-// CHECKs that they ascend and are less than `length`.
+// CHECKs that the indices ascend and are less than `length`.
 void write_indices(std::span<const std::uint32_t> ascending, std::uint64_t length, Buffer& out);
-// Takes a list from the front. Malformed: it is none of `count` ascending indices below `length`
-// as write_indices forms them. Allocates no more than `count` indices, and none before the bytes
-// are long enough for them.
+// Takes a list from the front. Returns Malformed unless it has `count` ascending indices below
+// `length` in the form of write_indices. Allocates no more than `count` indices, and none before
+// the bytes are long enough for them.
 Result<std::vector<std::uint32_t>> read_indices(Cursor& in, std::uint64_t length,
                                                 std::uint64_t count);
 

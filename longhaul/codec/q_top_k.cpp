@@ -1,9 +1,10 @@
-// q_top_k: the largest values of each chunk, in four levels: what SparseLoCo sends ("Communication
+// q_top_k: the largest values of each chunk, in four levels, as in SparseLoCo ("Communication
 // efficient LLM pre-training with SparseLoCo", arXiv 2508.15706: top-k in chunks, 2 bits a value).
-// Chunks of `chunk` values from the start of the stretch, of each ceil(ratio chunk) values. The
-// kept values of a stretch fall in four bins, with edges at m - 1.5 s, m and m + 1.5 s, m their
-// mean and s their standard deviation (these bins are our choice); a value becomes the mean of its
-// bin. Sent are a compact list of places, the four means as fp32, and two bits a value.
+// Chunks have `chunk` values from the start of the range; ceil(ratio chunk) values of each are
+// kept. The kept values of a range have mean m and standard deviation s. They fall in four bins,
+// with edges at m - 1.5 s, m and m + 1.5 s (bins that are not in the paper). A value becomes the
+// mean of its bin. The bytes are a compact list of places, the four means as fp32, and two bits a
+// value.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +18,7 @@ namespace longhaul::codec {
 namespace {
 
 constexpr std::size_t kFour = 4;
-constexpr double kWidth = 1.5;  // of a bin, in standard deviations: four are 3 to each side
+constexpr double kWidth = 1.5;  // width of a bin, in standard deviations: four are 3 to each side
 
 struct Bins {
   std::array<float, kFour> means = {};

@@ -1,11 +1,11 @@
-// random_k: a random share of the values, the same places at all nodes, so that only the values are
-// sent and sums may be formed on the way (Stich et al., "Sparsified SGD with memory", NeurIPS 2018;
-// Konecny et al., "Federated learning: strategies for improving communication efficiency", 2016,
-// "random mask"). Of a stretch of d values k = max(1, ceil(ratio d)), whose places are drawn by
-// (job's seed, round, group, range, stretch) with draws.h.
+// random_k: a random share of the values, the same places at all nodes. So only the values are
+// sent, and nodes can add encoded vectors (Stich et al., "Sparsified SGD with memory", NeurIPS
+// 2018; Konecny et al., "Federated learning: strategies for improving communication efficiency",
+// 2016, "random mask"). A range of d values has k = max(1, ceil(ratio d)) places, which draws.h
+// draws from the job's seed, (round, group, range) and the bounds.
 //
-// With error feedback values are sent as they are: squared error (1 - k/d) n2^2 in the mean.
-// Without, contributions are multiplied by d/k: unbiased, E |x - q|^2 = (d/k - 1) n2^2.
+// With error feedback values are sent unchanged: squared error (1 - k/d) n2^2 in the mean. Without
+// it, contributions are multiplied by d/k: unbiased, E |x - q|^2 = (d/k - 1) n2^2.
 #include <algorithm>
 #include <cfloat>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which values of a stretch a sparse codec sends.
+// Selects the values of a range that a sparse codec sends.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,14 +9,15 @@
 
 namespace longhaul::codec {
 
-// max(1, ceil(ratio length)), at most `length`.
+// Returns max(1, ceil(ratio length)), at most `length`.
 std::size_t count_of(double ratio, std::size_t length);
 
-// The `count` values of largest magnitude, of equal ones those in front; without zeros and without
-// those below `least`. Ascending. Exact, in two passes over the values: no sampling is needed.
+// Returns the indices of the `count` values of largest magnitude, ascending; of equal values the
+// first. Leaves out zeros and values below `least`. Exact, in two passes, without sampling.
 std::vector<std::uint32_t> largest(std::span<const float> values, std::size_t count, float least);
 
-// `count` places of the stretch, all sets of that size equally likely (to 2^-32). Ascending.
+// Returns `count` places of the range, ascending; all sets of that size are equally likely (to
+// 2^-32).
 std::vector<std::uint32_t> random_places(const Draws&, Range at, std::size_t count);
 
 }  // namespace longhaul::codec

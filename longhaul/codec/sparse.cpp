@@ -1,6 +1,6 @@
-// sparse: fp32 of what is not 0, and a compact list of where it stands (indices.h); fp32 of all
-// where that is shorter. Loses nothing. For models whose updates are sparse by themselves, and what
-// means of sparse codecs are written with.
+// sparse: fp32 of the nonzero values and a compact list of their places (indices.h); fp32 of all
+// values if that is shorter. Lossless. For models whose updates are sparse by themselves. The means
+// of sparse codecs are also written with it.
 #include <bit>
 
 #include "longhaul/codec/entry.h"

@@ -1,6 +1,6 @@
 #pragma once
-// How sparse codecs write values of which most are 0: a count (u32), the indices of the others
-// (indices.h), and what the codec makes of their values.
+// The format of sparse codecs for values of which most are 0: a count (u32), the indices of the
+// nonzero values (indices.h), and the codec's encoding of these values.
 #include <cmath>
 #include <span>
 #include <string_view>
@@ -14,7 +14,7 @@
 
 namespace longhaul::codec {
 
-// Bytes of the count and the indices, at most.
+// Returns the maximum bytes of the count and the indices.
 inline std::size_t most_list_bytes(std::uint64_t length, std::uint64_t count) {
   return 4 + most_index_bytes(length, count);
 }
@@ -23,7 +23,8 @@ inline void write_list(std::span<const std::uint32_t> indices, std::uint64_t len
   write_indices(indices, length, out);
 }
 
-// Malformed: no list of at most `most` indices into the stretch. The error names the codec.
+// Returns Malformed, with the codec's name, unless the bytes are a list of at most `most` indices
+// into the range.
 inline Result<std::vector<std::uint32_t>> read_list(std::string_view codec, Range at,
                                                     std::uint64_t most, Cursor& in) {
   const auto count = in.number<std::uint32_t>();
@@ -37,8 +38,8 @@ inline Result<std::vector<std::uint32_t>> read_list(std::string_view codec, Rang
   return indices;
 }
 
-// As read_list for a list that is followed by one fp32 for each index, and by nothing: fills `out`
-// with them and with 0 elsewhere.
+// Reads a list that is followed by exactly one fp32 for each index. Fills `out` with the values,
+// and with 0 elsewhere.
 inline Status read_values(std::string_view codec, Range at, std::uint64_t most, Cursor in,
                           std::span<float> out) {
   LH_LET(indices, read_list(codec, at, most, in));
@@ -60,11 +61,11 @@ inline void write_values(std::span<const std::uint32_t> indices, std::span<const
     std::memcpy(&out[begin + 4 * i], &values[indices[i]], 4);
 }
 
-// Bytes of a list of `count` values, at most.
+// Returns the maximum bytes of a list of `count` values.
 inline std::size_t most_largest_bytes(std::uint64_t length, std::uint64_t count) {
   return most_list_bytes(length, count) + 4 * count;
 }
-// What read_values reads: the `count` values of largest magnitude from `least` up.
+// Writes the `count` values of largest magnitude, at least `least`, for read_values.
 inline Buffer write_largest(std::span<const float> values, std::size_t count, float least = 0) {
   const auto indices = largest(values, count, least);
   Buffer bytes;

@@ -22,7 +22,7 @@ inline LONGHAUL_KERNEL void round_each(std::span<const float> values, float norm
     const float place =
         std::bit_cast<float>(std::min(std::bit_cast<std::int32_t>(share), kOne)) * most;
     const auto floor = std::int32_t(place);
-    // 24 bits of the draw: all that a float in [0, 1) holds.
+    // 24 bits of the draw: the precision of a float in [0, 1).
     const float draw = float(std::int32_t(draws[i] >> 8)) * 0x1p-24f;
     const std::int32_t level = floor + std::int32_t(draw < place - float(floor));
     const std::int32_t minus = -std::int32_t(values[i] < 0);  // all bits, or none
@@ -30,9 +30,9 @@ inline LONGHAUL_KERNEL void round_each(std::span<const float> values, float norm
   }
 }
 
-// Of values with |x| <= norm: x / norm * levels, rounded up with the probability of its fraction
-// and else down, in -levels .. levels. Its mean is x / norm * levels to 2^-24 of a level for each
-// of up to 127 levels. `draws`: one for each value. A norm of 0: all levels are 0.
+// Quantises values with |x| <= norm to -levels .. levels: x / norm * levels, rounded up with the
+// probability of its fraction and else down. The mean is x / norm * levels to 2^-24 of a level, for
+// up to 127 levels. `draws`: one for each value. If norm is 0, all levels are 0.
 inline void round_stochastically(std::span<const float> values, float norm, std::uint32_t levels,
                                  std::span<const std::uint32_t> draws, std::span<std::int8_t> out) {
   LH_CHECK(draws.size() == values.size() && out.size() == values.size() && levels <= 127);
@@ -68,7 +68,7 @@ class StochasticCodec : public BlockCodec {
   }
 
   const std::uint64_t seed_;
-  std::vector<std::uint32_t> drawn_;  // of the block that is being written
+  std::vector<std::uint32_t> drawn_;  // draws of the current block
   std::vector<std::int8_t> levels_;
 };
 

@@ -1,9 +1,9 @@
 // ternary: -1, 0 or +1 times the largest magnitude of a block (Wen et al., "TernGrad: ternary
 // gradients to reduce communication in distributed deep learning", NeurIPS 2017, section 3.1).
-// Blocks of `block` values from the start of the stretch; of each m = max |x| as fp32, and a trit t
-// a value: the sign of x with probability |x| / m, else 0;  decoded: m t. Unbiased;
+// Blocks of `block` values from the start of the range. Each block is written as m = max |x| (fp32)
+// and a trit t per value: the sign of x with probability |x| / m, else 0. Decoded: m t. Unbiased;
 // E |x - q|^2 = sum |x| (m - |x|). Five trits make a byte, the first the lowest (our choice), and
-// blocks stand in place of layers. The paper's clipping, which makes it biased, is left out.
+// blocks replace layers. The paper's clipping, which makes it biased, is left out.
 // Random numbers are those of draws.h.
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // top_k: the share of the values that is largest in magnitude, as fp32, with a compact list of
 // their places (Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP
-// 2017; with error feedback, Stich et al., "Sparsified SGD with memory", NeurIPS 2018). Of a
-// stretch of d values k = max(1, ceil(ratio d)), of equal magnitudes those in front; zeros and what
-// is below `threshold` are left out. Error: squared at most (1 - k/d) n2^2 without a threshold.
+// 2017; with error feedback, Stich et al., "Sparsified SGD with memory", NeurIPS 2018). For a range
+// of d values, k = max(1, ceil(ratio d)); of equal magnitudes the first; zeros and values below
+// `threshold` are left out. Error: squared at most (1 - k/d) n2^2 without a threshold.
 #include "longhaul/codec/entry.h"
 #include "longhaul/codec/sparse_list.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a VectorChannel tells its like on another node (core/vector_channel.h). The numbers of a
-// vector travel as pieces of the Transfer; these messages have no body.
+// Messages between two VectorChannels (core/vector_channel.h). The numbers of a vector travel as
+// pieces of the Transfer; these messages have no body.
 #include "longhaul/core/codec.h"
 #include "longhaul/core/coder.h"
 #include "longhaul/core/message.h"
@@ -10,30 +10,30 @@ namespace longhaul::channel {
 
 inline constexpr std::uint32_t kMostHeaderBytes = 64 * 1024;
 
-// The next vector of the stream. In each class of service that its pieces use, a copy of this
-// message comes before them; later copies are ignored.
+// The next vector of the stream. Each class of service that the pieces use gets a copy of this
+// message before them; later copies are ignored.
 struct Begin {
   LONGHAUL_MESSAGE(1, "begin");
-  std::uint64_t seq = 0;     // of vectors from this sender to this receiver, from 0
-  std::uint64_t read = 0;    // vectors of the receiver's that the sender has read
-  std::uint64_t handle = 0;  // the sender's name of the vector; CodecKey::round of its pieces
+  std::uint64_t seq = 0;     // number of the vector from this sender to this receiver, from 0
+  std::uint64_t read = 0;    // receiver's vectors that the sender has read
+  std::uint64_t handle = 0;  // sender's name of the vector; CodecKey::round of its pieces
   std::uint32_t group = 0;   // CodecKey::group of its pieces
   Coding coding = Coding::exact;
   ContentShape shape = {};
-  std::vector<std::uint8_t> header = {};  // the strategy's own struct, as base/wire.h writes it
+  std::vector<std::uint8_t> header = {};  // strategy's own struct, encoded by base/wire.h
 
   bool same_vector(const Begin& other) const {
     return seq == other.seq && handle == other.handle && group == other.group &&
            coding == other.coding && shape == other.shape && header == other.header;
   }
-  // What it takes of the receiver's memory, for the limits of the channel.
+  // Returns the bytes that count against the receiver's limits.
   std::uint64_t footprint() const { return header.size() + shape.bytes(); }
   LONGHAUL_FIELDS((seq, .max = 0x1p50), (read, .max = 0x1p50), (handle, .max = 0x1p50), group,
                   (coding, .max = 2), shape, (header, .max = kMostHeaderBytes))
 };
 
-// The rest of the vector that is open does not come. One copy in each class that its pieces used:
-// after the last one nothing of it is on its way.
+// Cancels the rest of the open vector. Each class that its pieces used gets a copy: after the last
+// one no piece is in flight.
 struct Cancel {
   LONGHAUL_MESSAGE(2, "cancel");
   std::uint64_t seq = 0;
@@ -41,14 +41,14 @@ struct Cancel {
   LONGHAUL_FIELDS((seq, .max = 0x1p50), (copies, .min = 1, .max = 8))
 };
 
-// The sender of this message has read so many vectors of the receiver's.
+// Number of the receiver's vectors that the sender of this message has read.
 struct Credit {
   LONGHAUL_MESSAGE(3, "credit");
   std::uint64_t read = 0;
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(read, .max = 0x1p50); }
 };
 
-// Asks for a Credit after each vector that is read, until `seq` are.
+// Request for a Credit after each vector that is read, until `seq` are.
 struct Ask {
   LONGHAUL_MESSAGE(4, "ask");
   std::uint64_t seq = 0;

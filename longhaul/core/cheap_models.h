@@ -24,9 +24,9 @@ inline std::uint32_t cheap_number(Infer::Model model) {
 class CheapModels {
  public:
   virtual ~CheapModels() = default;
-  // A model of that number is made of a file, in place of one that is there; numbers have no gaps.
-  // `classes`: those that it tells apart, in the order of its scores, OTHER behind them; empty:
-  // all. Only while the learner does not compute. Error: why it cannot be; what is there stays.
+  // Makes model `number` from a file, in place of an existing one; numbers have no gaps. `classes`:
+  // classes of the model in the order of its scores, then OTHER; empty: all classes. Must not be
+  // called while the learner computes. After an Error the previous model is kept.
   virtual Status put_cheap(std::uint32_t number, std::span<const std::uint32_t> classes,
                            std::span<const std::byte> file) = 0;
 };

@@ -1,7 +1,7 @@
 #pragma once
-// A Coder writes the stretches of a node's vectors as bytes and reads those of its peers: as fp32,
-// with the job's codec, or as the size alone where a phantom job has no numbers. One at each end of
-// an exchange, owned by who exchanges.
+// A Coder writes ranges of a node's vectors as bytes and reads those of its peers. The bytes are
+// fp32 or from the job's codec; in a phantom job they are only a size. Each end of an exchange owns
+// one.
 #include <cstring>
 #include <memory>
 #include <span>
@@ -12,26 +12,26 @@
 
 namespace longhaul {
 
-// How the bytes of a vector are written.
+// Encoding of a vector.
 enum class Coding : std::uint8_t {
   exact = 0,  // fp32: buffers, repairs
   up = 1,     // the job's codec, with the sender's error feedback
-  down = 2    // what a mean or a model is written with
+  down = 2    // encoding of means and models
 };
 
 class Coder {
  public:
-  // A codec that is null writes fp32.
+  // A null codec writes fp32.
   Coder(bool phantom, std::unique_ptr<Codec> up, std::unique_ptr<Codec> down)
       : phantom_(phantom), up_(std::move(up)), down_(std::move(down)) {}
 
-  // Bytes for the values of a stretch: exactly for codecs of fixed size, else at most.
+  // Returns the bytes for a range of values: exact for codecs of fixed size, else a maximum.
   std::size_t size(Coding coding, Range at) const {
     const Codec* with = codec(coding);
     return with ? with->size_at(at) : at.length * sizeof(float);
   }
 
-  // `values`: at.length finite ones, in a phantom job none.
+  // Encodes at.length finite values, or none in a phantom job.
   Payload write(const CodecKey& key, Coding coding, Range at, std::span<const float> values) {
     const std::size_t most = size(coding, at);
     if (phantom_) return Payload::phantom(most);
@@ -42,7 +42,8 @@ class Coder {
     return Payload(share(std::move(bytes)));
   }
 
-  // Bytes come from a peer: at.length finite values, in a phantom job none, or malformed.
+  // Decodes bytes from a peer. Returns at.length finite values (none in a phantom job), or
+  // Malformed.
   Result<std::vector<float>> read(const CodecKey& key, Coding coding, Range at,
                                   const Payload& bytes) const {
     const Codec* with = codec(coding);
@@ -61,13 +62,13 @@ class Coder {
     return values;
   }
 
-  // The fate of a vector written here is agreed.
+  // Sets the agreed fate of a vector written here.
   void settle(const CodecKey& key, Coding coding, Codec::Fate fate) {
     if (Codec* with = codec(coding)) with->settle(key, fate);
   }
 
   bool mean_of_senders() const { return up_ && up_->mean_of_senders(); }
-  // no vector of it follows
+  // Called when no vector of the group follows.
   void forget(std::uint32_t group) {
     for (Codec* with : {up_.get(), down_.get()})
       if (with) with->forget(group);

@@ -1,6 +1,7 @@
 #pragma once
-// Finish means: go on serving relays, fetches and acknowledgements until all members have finished.
-// Each node tells the lowest live rank; that one tells all. 2n messages; a new view asks again.
+// Barrier at the end of the run: a node serves relays, fetches and acknowledgements until all
+// members have finished. Each node reports to the lowest live rank, which informs all nodes. 2n
+// messages; each new view repeats the reports.
 #include <algorithm>
 #include <map>
 
@@ -22,7 +23,7 @@ class FinishBarrier final : public Machine {
   };
   using Messages = MessageList<Done, AllDone>;
 
-  // this node has finished; idempotent
+  // Called when this node has finished; idempotent.
   void arrive(Turn& turn) {
     if (arrived_) return;
     arrived_ = true;
@@ -30,7 +31,7 @@ class FinishBarrier final : public Machine {
   }
 
   bool arrived() const { return arrived_; }
-  bool complete() const { return complete_; }  // everybody has
+  bool complete() const { return complete_; }  // all members have finished
   std::string waiting_for(const View& view) const {
     if (!arrived_ || complete_) return "";
     std::string text = "the end of the run at ranks";
@@ -44,10 +45,11 @@ class FinishBarrier final : public Machine {
       if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Done>) {
         note(from, m.epoch, turn);
       } else {
-        // Whoever has come back has its own work to finish, and tells so then.
+        // A returned node has its own work to finish, and reports then.
         if (!arrived_ || complete_) return Ok{};
         complete_ = true;
-        // The teller may die half way: pass it on to the next two, so that the news goes round.
+        // The sender may fail midway: forward the message to the next two nodes, so that it reaches
+        // all.
         const auto& live = turn.view().live;
         const auto me = std::ranges::lower_bound(live, turn.self()) - live.begin();
         for (std::size_t step = 1; step <= 2 && step < live.size(); ++step) {
@@ -60,12 +62,12 @@ class FinishBarrier final : public Machine {
   }
 
   void on_view(const View&, Turn& turn) override {
-    // Whoever comes back has something to do again.
+    // A returned node has work to do again.
     for (const auto& [rank, epoch] : turn.view().returned)
       if (const auto told = done_.find(rank); told != done_.end() && told->second < epoch)
         done_.erase(told);
-    // The one that was waited for may be gone, and the lowest be new, or back: also those who are
-    // through tell.
+    // The awaited node may be lost, and the lowest rank may be new or returned: nodes that have
+    // finished report again.
     if (arrived_) tell(turn);
   }
 
@@ -80,11 +82,11 @@ class FinishBarrier final : public Machine {
   void note(Rank rank, Epoch epoch, Turn& turn) {
     Epoch& told = done_[rank];
     told = std::max(told, epoch);
-    if (complete_) {  // it came back when the others had finished
+    if (complete_) {  // the node returned when the others had finished
       if (rank != turn.self()) turn.send(rank, AllDone{turn.view().epoch}, {}, kControl);
       return;
     }
-    if (done_.size() < turn.view().live.size()) return;  // spares thousands of nodes the search
+    if (done_.size() < turn.view().live.size()) return;  // no search among thousands of nodes
     for (Rank live : turn.view().live)
       if (!done_.contains(live)) return;
     complete_ = true;
@@ -94,7 +96,7 @@ class FinishBarrier final : public Machine {
 
   bool arrived_ = false;
   bool complete_ = false;
-  std::map<Rank, Epoch> done_;  // at the lowest rank: who has told, the epoch of that
+  std::map<Rank, Epoch> done_;  // at the lowest rank: epoch of each node's report
 };
 
 }  // namespace longhaul

@@ -1,6 +1,6 @@
 #pragma once
-// All that can happen to a node, as plain data: one struct for each method by which a host feeds it
-// (core/node.h), so that a run can be written down and fed again.
+// The inputs of a node as plain data: one struct for each method that a host calls on it
+// (core/node.h). With them a run can be recorded and replayed.
 #include <variant>
 
 #include "longhaul/core/learner.h"

@@ -13,14 +13,14 @@ namespace longhaul {
 struct LayerRange {
   enum class Role : std::uint8_t {
     parameter,
-    buffer,   // running statistics: averaged as exact values, past codec and outer
-    constant  // no step changes it: in no exchange, so only of a model as a whole
+    buffer,   // running statistics: averaged as exact values, without codec and outer
+    constant  // not changed by steps and not exchanged: only part of a model as a whole
   };
   std::string name;
   Range range;
   std::vector<std::int64_t> shape;
   Role role = Role::parameter;
-  // Of a fully connected layer the learner can give the gradient as factors u and v
+  // Tensors of a fully connected layer whose gradient the learner can return as factors u and v
   // (SufficientFactors, core/work.h).
   enum class Linear : std::uint8_t {
     none,
@@ -33,8 +33,8 @@ struct LayerRange {
 class Layout {
  public:
   Layout() = default;
-  // CHECKs that the ranges tile [0, size) in order, that roles follow one another as above, and
-  // that fully connected layers have the shapes that LayerRange::Linear says.
+  // CHECKs that the ranges tile [0, size) in order, that roles are in the order above, and that
+  // fully connected layers have the shapes of LayerRange::Linear.
   explicit Layout(std::vector<LayerRange> layers) : layers_(std::move(layers)) {
     auto last = LayerRange::Role::parameter;
     for (const LayerRange& layer : layers_) {

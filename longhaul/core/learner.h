@@ -12,38 +12,37 @@
 
 namespace longhaul {
 
-// A Learner is what one node learns with: model, data shard and local optimiser behind two flat
-// views. The libtorch one is in learn/, a quadratic for tests in core/testing/, a phantom (sizes
-// and times, no numbers) in sim/.
+// A Learner holds the model, data shard and local optimiser of one node behind two flat views. The
+// libtorch learner is in learn/, a quadratic for tests in core/testing/, a phantom (sizes and
+// times, no numbers) in sim/.
 //
-// Threads: step() may run on another thread than the rest, but never two calls at once, and
-// nobody else touches the learner meanwhile.
+// Threads: step() may run on another thread than the other calls. No two calls run at the same
+// time, and nothing else uses the learner during a call.
 class Learner {
  public:
-  // What a model has beside the values of the layout, which no step changes and no exchange
-  // carries: a frozen tensor.
+  // A frozen tensor: not in the layout, not changed by steps, not exchanged.
   struct FixedPart {
     std::string name;
-    std::uint64_t digest = 0;  // of its values
+    std::uint64_t digest = 0;  // digest of its values
   };
 
   virtual ~Learner() = default;
   virtual std::shared_ptr<const Layout> layout() const = 0;
-  // layout()->size() elements in layout order, valid as long as the learner; a phantom's are empty.
+  // layout()->size() elements in layout order, valid as long as the learner; empty in a phantom.
   virtual std::span<float> params() = 0;
   virtual std::span<float> grads() = 0;
-  // Blocks. Takes one step of the work. An Error (work this learner cannot do, a CUDA fault) ends
+  // Takes one step of the work; blocks. An Error (work this learner cannot do, a CUDA fault) ends
   // the run.
   virtual Result<StepResult> step(const Work&) = 0;
   // Parameters, optimiser, position in the data.
   virtual void state(Archive&) = 0;
-  // Equal at all nodes, as the parameters are before the first step; hosts compare both. In the
-  // model's order; at most kMostFixedParts.
+  // Returns the frozen tensors in the model's order; at most kMostFixedParts. Equal at all nodes,
+  // like the parameters before the first step; hosts compare both.
   static constexpr std::size_t kMostFixedParts = 64;
   virtual std::vector<FixedPart> fixed_parts() const { return {}; }
 };
 
-// How well a model does on the test set; asked by hosts, off the clock.
+// A model's result on the test set. Hosts request it outside the measured time.
 struct Evaluation {
   double loss = 0;
   double accuracy = 0;  // regression: 0

@@ -1,8 +1,8 @@
 #pragma once
-// A Machine is a piece of protocol: fed inputs by method call, it answers with actions in the turn.
-// It has no clock, thread, socket, file or random device. Machines are made of machines: a parent
-// own()s its children, whose messages and timers are routed to them, and is told by
-// on_progress() after any of them took an input.
+// A Machine is a piece of protocol. Its inputs are method calls, and its outputs are actions in the
+// turn. It has no clock, thread, socket, file or random device. Machines form trees: a parent
+// own()s its children, receives none of their messages and timers, and gets on_progress() after
+// each input to one of them.
 //
 // Threads: one node's machines are called from one thread, one call at a time.
 #include <algorithm>
@@ -15,15 +15,16 @@
 
 namespace longhaul {
 
-// The name of a child: its number is a step of the Path of its messages and timers, so it stays
-// what it is whoever else is owned. The machine that owns the child declares both, once; a class
-// and its base class share one set of names.
+// The name of a child. Its number is a step of the Path of its messages and timers, so it must not
+// depend on other children. The owner declares both, once; a class and its base class share one set
+// of names.
 struct ChildName {
   std::uint8_t number;  // 0 to 14
   std::string_view name;
 };
 
-// A turn as a child sees it, as the argument of one call: channel.send(..., within(channel, turn)).
+// A turn from the view of a child, as the argument of one call: channel.send(..., within(channel,
+// turn)).
 class ChildTurn {
  public:
   explicit ChildTurn(const Turn& turn) : turn_(turn) {}
@@ -40,27 +41,27 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // --- what a machine may answer to -------------------------------------------------------------
+  // --- inputs that a machine can override -------------------------------------------------------
   virtual void on_start(Turn&) {}
-  // An Error means that the peer broke the protocol: counted, told to the user, the message
-  // dropped.
+  // Called with a message. An Error means that the peer broke the protocol: it is counted and
+  // reported to the user, and the message is dropped.
   virtual Status on_message(Rank, const Message& message, Turn&) {
     return malformed("unknown kind of message: " + std::to_string(message.kind));
   }
 
   virtual void on_timer(TimerId, Turn&) {}
-  // The host took bulk for this peer off its queue: Turn::room() has grown.
+  // Called when the host has sent bulk for this peer: Turn::room() has grown.
   virtual void on_writable(Rank, Turn&) {}
-  // A new view; turn.view() is it already. `before` is the one it follows.
+  // Called with a new view, which turn.view() already returns. `before`: the previous view.
   virtual void on_view(const View& before, Turn&) { (void)before; }
-  // The host scored the model reported for this round.
+  // Called when the host has scored the model reported for this round.
   virtual void on_scored(Round, const Evaluation&, Turn&) {}
-  // After any input to a descendant: look at the children, bottom up.
+  // Called after any input to a descendant, bottom up, to look at the children.
   virtual void on_progress(Turn&) {}
-  // This machine's own state, without its children's.
+  // Saves or loads this machine's own state, without its children's.
   virtual void state(Archive&) {}
 
-  // --- feeding a tree; called by whoever holds its root, with the root's turn -------------------
+  // --- inputs to a tree; called by the owner of its root, with the root's turn ------------------
   Status feed_message(Rank from, const Message& message, Path way, Turn turn) {
     if (way.empty()) return on_message(from, message, turn);
     const Child* child = find(way.head());
@@ -79,7 +80,7 @@ class Machine {
     on_progress(turn);
   }
 
-  // void(Machine&, Turn&), parents first
+  // Calls `input`, a void(Machine&, Turn&), on all machines, parents first.
   void feed_all(auto&& input, Turn turn) {
     input(*this, turn);
     for (const Child& child : children_) child.machine->feed_all(input, turn.child(child.number));
@@ -90,10 +91,10 @@ class Machine {
     for (const Child& child : children_) child.machine->archive(ar);
   }
 
-  // From the root of its tree to it: where its timers are filed.
+  // Returns the path from the root to this machine, under which its timers are stored.
   Path way() const { return owner_ ? owner_->way().child(number_) : Path(); }
-  // "channel", "tuned/updates": the names on the way to a descendant; without those of only
-  // children.
+  // Returns the names on the path to a descendant: "channel", "tuned/updates"; only children are
+  // left out.
   std::string name_of(Path way) const {
     if (way.empty()) return "";
     const Child* child = find(way.head());
@@ -104,21 +105,21 @@ class Machine {
   }
 
  protected:
-  // The machine stays the owner of the object, which must live as long as it does. A child of two
-  // machines, or two children of one name or number, fail a check. Inputs reach children in the
-  // order in which they were owned.
+  // Adds a child. This machine does not own the object, which must live as long. A child of two
+  // machines, or two children with one name or number, fail a check. Inputs reach children in the
+  // order of these calls.
   void own(Machine& child, ChildName name) {
     for (const Child& other : children_)
-      LH_CHECK(other.number != name.number && other.name != name.name);  // each its own
+      LH_CHECK(other.number != name.number && other.name != name.name);  // must be unique
     LH_CHECK(!child.owner_);
     child.owner_ = this;
     child.number_ = name.number;
     children_.push_back({name.number, name.name, &child});
   }
 
-  // Of a machine with one child alone.
+  // Adds the only child of a machine.
   void own(Machine& only_child) { own(only_child, {0, ""}); }
-  // The same turn, as the owned child sees it: for calling the child directly.
+  // Returns the same turn from the view of the owned child, for direct calls.
   ChildTurn within(const Machine& child, const Turn& turn) const {
     const auto it = std::ranges::find(children_, &child, &Child::machine);
     LH_CHECK(it != children_.end());
@@ -138,7 +139,7 @@ class Machine {
 
   std::vector<Child> children_;
   const Machine* owner_ = nullptr;  // null: the root
-  std::uint8_t number_ = 0;         // at its owner
+  std::uint8_t number_ = 0;         // number at the owner
 };
 
 inline void Turn::set_timer(const Machine& of, TimerId id, Time at) {

@@ -1,18 +1,18 @@
 #pragma once
 // Membership agrees by messages alone on the list of nodes in the job. It is the same in all hosts.
 //
-// The members agree on numbered epochs, each with one list, seen by all in order. The members of
-// epoch e decide epoch e+1 by single-decree Paxos (Lamport, "Paxos made simple", 2001). The lowest
-// member that is not unreachable (if it stays silent, the next) proposes the list without those
+// The members agree on numbered epochs, each with one list. All nodes see the lists in order. The
+// members of epoch e decide epoch e+1 by single-decree Paxos (Lamport, "Paxos made simple", 2001).
+// The lowest reachable member (if it stays silent, the next) proposes the list without the members
 // that it cannot reach. A quorum of epoch e (core/quorum.h) must promise and accept. So two parts
-// of a cut network never decide differently. Without a quorum in reach the members keep their state
-// and wait; after Place::majority_wait they fail. A node declared lost but alive is refused and
-// must return with a new incarnation.
+// of a partitioned network never decide differently. Without a reachable quorum the members keep
+// their state and wait; after Place::majority_wait they fail. A node declared lost but alive is
+// refused and must return with a new incarnation.
 //
-// A process that ends loses its model, but not its votes. The host keeps them (take_votes) and
-// gives them to the next process (remember), which answers with them until a list admits it. A
-// process without them is blank. Its answer counts only if every member answers: then no list that
-// a living member or a kept vote knows of is missed.
+// A process that ends loses its model, but not its votes. The host keeps the votes (take_votes) and
+// passes them to the next process (remember), which uses them until a list admits it. A process
+// without votes is blank. Its answer counts only if every member answers: then no list is missed
+// that a live member or a kept vote knows.
 //
 // A member's process is replaced in two epochs: the first removes the former process from the list,
 // the second adds the new one.
@@ -51,7 +51,7 @@ class Membership final : public Machine {
     Ballot ballot;
     Ballot accepted;         // number 0: nothing accepted yet
     std::vector<Rank> live;  // the list accepted
-    bool blank = false;      // this process does not know what the one before it has accepted
+    bool blank = false;      // accepted lists of the previous process are unknown
     LONGHAUL_FIELDS(epoch, ballot, accepted, live, blank)
   };
   struct Accept {
@@ -68,7 +68,7 @@ class Membership final : public Machine {
     bool blank = false;
     LONGHAUL_FIELDS(epoch, ballot, blank)
   };
-  struct Return {  // of View::returned
+  struct Return {  // entry of View::returned
     Rank rank = 0;
     Epoch epoch = 0;
     LONGHAUL_FIELDS(rank, epoch)
@@ -77,18 +77,18 @@ class Membership final : public Machine {
     LONGHAUL_MESSAGE(5, "decided");
     Epoch epoch = 0;
     std::vector<Rank> live;
-    std::vector<Return> returned = {};  // in `live`; for nodes that return with this list
-    std::uint32_t founders = 0;         // as View::founders, for the same
+    std::vector<Return> returned = {};  // members of `live`; for nodes that return with this list
+    std::uint32_t founders = 0;         // see View::founders; for the same nodes
     LONGHAUL_FIELDS(epoch, live, returned, founders)
   };
   using Messages = MessageList<Prepare, Promise, Accept, Accepted, Decided>;
 
-  // The state of an acceptor, which it must not forget.
+  // Durable state of an acceptor.
   struct Votes {
-    Epoch epoch = 1;  // that is open
+    Epoch epoch = 1;  // the open epoch
     Ballot promised, accepted;
     std::vector<Rank> live;  // the list accepted
-    Decided last;            // of the epoch before
+    Decided last;            // previous epoch
     LONGHAUL_FIELDS(epoch, promised, accepted, live, last)
   };
 
@@ -114,12 +114,12 @@ class Membership final : public Machine {
   bool outside() const { return outside_; }    // returned, and in no list yet
   // The process of that member has ended, and a new one has called.
   bool has_ended(Rank rank) const { return ended_.contains(rank); }
-  // among the members in reach
+  // Returns true if the reachable members form a quorum.
   bool has_quorum() const {
     return quorum_.decides(view_.live, [this](Rank rank) { return !unreachable_.contains(rank); });
   }
 
-  // "" if nothing is open
+  // Returns "" if nothing is open.
   std::string waiting_for() const {
     if (outside_) return "the other sites to let it in";
     if (unreachable_.empty()) return "";
@@ -141,22 +141,21 @@ class Membership final : public Machine {
     return Ok{};
   }
 
-  // The votes, if they have changed since the last call: for the host to keep before any message
-  // that was sent after the change.
-  // A blank process has nothing that the next one may count on.
+  // Returns the votes if they have changed since the last call. The host must keep them before any
+  // message that was sent after the change. A blank process has no votes for its successor.
   std::optional<Buffer> take_votes() {
     if (!std::exchange(votes_changed_, false) || blank_) return std::nullopt;
     return to_wire(votes_);
   }
 
-  // The run has ended at this node, which admits no returned nodes from now on.
+  // Called when the run has ended at this node, which then admits no returned nodes.
   void close() {
     closed_ = true;
     calling_.clear();
     mine_ = {};
   }
 
-  // From the host, by way of the Node.
+  // Called by the host through the Node.
   void on_reachability(Rank peer, bool unreachable, Turn& turn) {
     if (excluded_ || peer == turn.self()) return;
     if (unreachable) calling_.erase(peer);
@@ -168,7 +167,7 @@ class Membership final : public Machine {
     propose(turn);
   }
 
-  // A new process of that node has called, and the one before it has ended.
+  // Called when a new process of that node has called and the previous one has ended.
   void on_returned(Rank peer, Turn& turn) {
     if (excluded_ || outside_ || closed_ || peer >= members_->size()) return;
     calling_.insert(peer);
@@ -204,7 +203,7 @@ class Membership final : public Machine {
        waits_, open_since_, not_before_);
     if (!ar.loading()) return;
     votes_changed_ = true;
-    // Those are other processes now.
+    // The nodes have new processes now.
     ended_.clear();
     calling_.clear();
   }
@@ -269,8 +268,8 @@ class Membership final : public Machine {
     return Ok{};
   }
 
-  // The list that brings this node back is where it begins; any other speaks of others, or of the
-  // incarnation before.
+  // Begins with the list that returns this node. Any other list is about other nodes or the
+  // previous incarnation.
   Status be_let_in(const Decided& m, Turn& turn) {
     LH_TRY(check_list(m.live));
     if (m.epoch >= votes_.epoch) {
@@ -302,11 +301,11 @@ class Membership final : public Machine {
     if (outside_ && epoch == votes_.last.epoch) turn.send(from, votes_.last, {}, kControl);
     if (auto past = history_.find(epoch); past != history_.end())
       turn.send(from, decided(past->second), {}, kControl);
-    return true;  // or of an epoch this node has not reached: whoever decided it tells all
+    return true;  // or a future epoch: the deciding nodes send it
   }
 
-  // Whether the acceptor may answer for that epoch. One that is outside learns of epochs by
-  // proposals alone: it has voted on none that it has not heard of.
+  // Returns true if the acceptor may answer for that epoch. An acceptor outside the list learns of
+  // epochs only from proposals: it has voted on no epoch that it does not know.
   bool votes_on(Epoch epoch) {
     if (outside_ && epoch > votes_.epoch) {
       votes_ = {.epoch = epoch, .promised = {}, .accepted = {}, .live = {}, .last = votes_.last};
@@ -331,7 +330,7 @@ class Membership final : public Machine {
 
   void propose(Turn& turn) {
     if (outside_) return;
-    // What was proposed before may be wrong by now, and be answered late.
+    // The earlier proposal may be wrong by now, and its answers late.
     mine_ = {};
     proposing_ = !(unreachable_.empty() && calling_.empty() && ended_.empty()) && !excluded_;
     if (!proposing_) {
@@ -347,7 +346,7 @@ class Membership final : public Machine {
     const bool held = not_before_ && turn.now() < *not_before_ && ended_.empty();
     turn.set_timer(*this, kRetry,
                    held ? *not_before_ : turn.now() + retry_ + retry_ / 4 * turn_in_line);
-    // Those before it in line may reach everybody, and see no reason to propose.
+    // The nodes before it may reach all members, and see no reason to propose.
     if (turn_in_line > waits_ || held || !has_quorum()) return;
     mine_ = {++highest_seen_, turn.self()};
     best_ = {};
@@ -361,15 +360,15 @@ class Membership final : public Machine {
     tell_all(Prepare{view_.epoch + 1, mine_}, turn);
   }
 
-  // Everybody who learns of a decision tells all once: the proposer may die while telling. (Not who
-  // is let in by it.)
+  // Applies a decision. Each node that learns of it sends it to all once, except a node that it
+  // admits: the proposer may fail while sending.
   void decide(const std::vector<Rank>& live, Turn& turn) {
     const View before =
         std::exchange(view_, View{view_.epoch + 1, live, view_.returned, view_.founders});
     std::erase_if(view_.returned, [this](const auto& entry) { return !view_.has(entry.first); });
     for (Rank rank : live)
       if (!before.has(rank)) view_.returned[rank] = view_.epoch;
-    std::vector<Rank> hear;  // the living, and those who are to know that they are not
+    std::vector<Rank> hear;  // live nodes, and nodes that must learn of their loss
     std::set_union(before.live.begin(), before.live.end(), live.begin(), live.end(),
                    std::back_inserter(hear));
     for (Rank rank : hear)
@@ -387,7 +386,7 @@ class Membership final : public Machine {
     std::erase_if(unreachable_, lost);
     std::erase_if(ended_, lost);
     std::erase_if(calling_, [&](Rank rank) { return !lost(rank) && !ended_.contains(rank); });
-    // One that was let in may have voted on a later epoch before it hears of this one.
+    // A newly admitted node may have voted on a later epoch before it receives this one.
     if (votes_.epoch <= view_.epoch)
       votes_ = {.epoch = view_.epoch + 1, .promised = {}, .accepted = {}, .live = {}, .last = {}};
     votes_.last = decided(view_);
@@ -410,7 +409,7 @@ class Membership final : public Machine {
     return text;
   }
 
-  // What it takes to decide without them.
+  // Returns what a decision without the unreachable members needs.
   std::string needs() const {
     const std::string without = voteless_.empty()
                                     ? ""
@@ -439,26 +438,26 @@ class Membership final : public Machine {
   const std::shared_ptr<const Members> members_;
   const Quorum quorum_;
   View view_;
-  std::map<Epoch, View> history_;  // the last kHistory, for those behind
-  std::set<Rank> unreachable_;     // of the view
+  std::map<Epoch, View> history_;  // the last kHistory, for nodes that are behind
+  std::set<Rank> unreachable_;     // members of the view
   std::set<Rank> ended_;           // in the view, but their processes have ended
   std::set<Rank> calling_;         // returned, for the next list
   bool excluded_ = false, closed_ = false;
   bool outside_;
-  // As an acceptor, for epoch view_.epoch + 1; while outside, for that of the last proposal.
+  // As an acceptor, for epoch view_.epoch + 1; while outside, for the epoch of the last proposal.
   Votes votes_;
   bool votes_changed_ = true;
   bool blank_ = false;  // without the votes of the former process
-  // As a proposer of it.
+  // As a proposer of that epoch.
   bool proposing_ = false;
   Ballot mine_, best_;
   std::vector<Rank> wanted_;
-  std::map<Rank, bool> promises_, accepts_;  // by rank: it knows what it has accepted before
-  std::set<Rank> voteless_;                  // of the view: they have answered that they do not
-  bool asked_ = false;                       // the list is out
+  std::map<Rank, bool> promises_, accepts_;  // by rank: the member knows its earlier votes
+  std::set<Rank> voteless_;                  // members of the view without their earlier votes
+  bool asked_ = false;                       // the list was sent
   std::uint64_t highest_seen_ = 0;
-  std::uint32_t waits_ = 0;         // retries for the epoch to come
-  std::optional<Time> open_since_;  // nothing was decided since
+  std::uint32_t waits_ = 0;         // retries for the next epoch
+  std::optional<Time> open_since_;  // time since the last decision
   // No proposal before this time: contact is returning, and suspicions may end soon.
   std::optional<Time> not_before_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What one machine tells its like on another node.
+// Message between the same machines of two nodes.
 #include <cstdint>
 #include <string_view>
 
@@ -9,8 +9,8 @@
 
 namespace longhaul {
 
-// Where a machine stands in its node: the way down from the root, four bits a level, so that
-// machines inside machines keep their messages and timers apart without knowing each other.
+// Address of a machine in its node: the path from the root, four bits per level. Nested machines
+// keep their messages and timers apart without knowledge of each other.
 class Path {
  public:
   Path() = default;
@@ -21,7 +21,7 @@ class Path {
   static Path from_bits(std::uint32_t bits) { return Path(bits); }
   std::uint32_t bits() const { return bits_; }
   bool empty() const { return bits_ == 0; }
-  // The first step of the way, and the way that is left after it.
+  // Return the first step of the path, and the rest after it.
   unsigned head() const { return (bits_ >> shift()) - 1; }
   Path tail() const { return Path(bits_ & ((1u << shift()) - 1)); }
   friend auto operator<=>(const Path&, const Path&) = default;
@@ -36,15 +36,15 @@ class Path {
   std::uint32_t bits_ = 0;
 };
 
-// What a send asks of the network. A host that cannot give `best_effort` may give more.
+// Requirements of a send on the network. A host without `best_effort` may give more.
 struct Service {
   enum class Delivery : std::uint8_t {
     reliable,    // once, in order, per (from, to, class, epoch), across reconnects
-    best_effort  // perhaps never, perhaps late; never corrupt
+    best_effort  // possibly never, possibly late; never corrupt
   };
   Delivery delivery = Delivery::reliable;
   std::uint8_t priority = 4;  // 0..7, 7 first
-  std::uint32_t order = 0;    // within a priority lower goes first
+  std::uint32_t order = 0;    // lower goes first within a priority
 
   static constexpr unsigned kClasses = 16;
   unsigned service_class() const { return unsigned(delivery) * 8 + priority; }
@@ -52,9 +52,9 @@ struct Service {
 inline constexpr Service kControl{.priority = 7};
 
 struct Message {
-  Path machine;            // who is meant; written by Turn::send
-  std::uint16_t kind = 0;  // one of that machine's
-  Epoch epoch = 0;         // the sender's when it sent
+  Path machine;            // addressee; set by Turn::send
+  std::uint16_t kind = 0;  // unique in that machine
+  Epoch epoch = 0;         // sender's epoch at the send
   Payload head;            // the fields of a message struct, as base/wire.h writes them
   Payload body;            // bulk: part of a vector. Empty for control messages
 
@@ -66,8 +66,8 @@ struct Message {
   }
 };
 
-// Bytes of one message on the wire, the same for sockets, link model, bounds and wan_bytes. IP and
-// TCP headers are the link model's business, retransmission and encryption nobody's here.
+// Bytes of one message on the wire, equal for sockets, link model, bounds and wan_bytes. The link
+// model adds IP and TCP headers; retransmission and encryption are not counted.
 inline constexpr std::size_t kFrameHeader = 40;
 inline std::size_t frame_size(const Message& m) {
   return kFrameHeader + m.head.size() + m.body.size();
@@ -88,8 +88,8 @@ concept MessageStruct = Fielded<M> && requires {
   { M::kName } -> std::convertible_to<std::string_view>;
 };
 
-// Decodes the head as whichever struct of the list has the message's kind and hands it to `handle`,
-// which returns a Status. Anything else is a malformed message.
+// Decodes the head as the struct of the list that has the message's kind, and calls `handle` with
+// it. `handle` returns a Status. Any other kind is a malformed message.
 template <MessageStruct... M, class Handle>
 Status dispatch(MessageList<M...>, const Message& message, Handle&& handle) {
   Status status = malformed("unknown kind of message: " + std::to_string(message.kind));

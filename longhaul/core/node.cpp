@@ -4,8 +4,8 @@
 
 namespace longhaul {
 namespace {
-// A peer that reached a view first can be ahead by what its own protocol lets it send before it
-// hears of us: about a round. Beyond this it is broken.
+// A peer that reaches a view first can send messages before it learns of this node, at most for
+// about a round. More messages are an error of the peer.
 constexpr std::size_t kMostEarly = 1 << 16;
 constexpr ChildName kMembership{0, "membership"}, kBarrier{1, "finish barrier"},
     kStrategy{2, "strategy"}, kScores = ScoreSum::kName;
@@ -35,7 +35,7 @@ Node::Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Ho
 
 Node::~Node() = default;
 
-// What a tap hears is made only if there is one.
+// Builds the input for the tap only if there is one.
 void Node::heard(Time now, auto&& make) {
   if (tap_) tap_->input(now, make(), *this, learner_);
 }
@@ -52,7 +52,7 @@ void Node::input(Time now, auto&& make, auto&& enter) {
 
 void Node::take_turn(Time now, auto&& enter) {
   one_turn(now, enter);
-  while (!to_self_.empty()) {  // each is a turn of its own
+  while (!to_self_.empty()) {  // one turn per message
     const Held held = std::move(to_self_.front());
     to_self_.pop_front();
     one_turn(now, [&](TurnContext& c) { LH_CHECK(route(held.from, held.message, c)); });
@@ -100,7 +100,7 @@ void Node::follow_view(TurnContext& context) {
       if (held.front().message.epoch > view_.epoch) {
         early_.push_back(std::move(held.front()));
       } else if (view_.has(held.front().from)) {
-        // What a peer did wrong before is told when it speaks next; here nobody listens.
+        // The peer's next message reports its errors; here no caller takes them.
         if (!route(held.front().from, held.front().message, context)) ++dropped_;
       }
     }
@@ -115,7 +115,7 @@ void Node::give_sums(TurnContext& context) {
   }
 }
 
-// At the barrier, once this node has said what its model is worth, if sites have their own tests.
+// Enters the barrier. If sites have their own tests, this node first sends the score of its model.
 void Node::arrive(TurnContext& context) {
   if (!ends_ || barrier_->arrived()) return;
   if (place_.own_tests && learner_ && !scores_->has_said_end()) {
@@ -127,13 +127,13 @@ void Node::arrive(TurnContext& context) {
   barrier_->arrive(turn);
 }
 
-// What the host gets to see: not what a node tells itself or its barrier.
+// Returns true for actions that the host receives: not messages to the node itself or its barrier.
 bool Node::leaves(const Action& action) const {
   const auto* send = std::get_if<Send>(&action);
   return send ? send->to != place_.self : !std::holds_alternative<Finish>(action);
 }
 
-// Of values that are not finite: where the model has them.
+// For not_finite: adds the name of the model's first tensor with such a value.
 Error Node::with_tensor(Error error, const TurnContext& context) const {
   if (error.kind != Error::Kind::not_finite || !learner_ || context.busy) return error;
   const std::span<const float> params = learner_->params();
@@ -170,7 +170,7 @@ void Node::carry(TurnContext& context) {
     void operator()(Finish&) const { node.ends_ = true; }
   };
   if (const auto votes = membership_->take_votes()) host_.keep(place_.self, *votes);
-  // The list may grow.
+  // The handlers can add actions.
   bool computing = context.busy;
   for (std::size_t i = 0;; ++i) {
     if (i == context.actions.size()) arrive(context);
@@ -244,7 +244,7 @@ bool Node::is_of_membership(const Message& message) {
 Status Node::take_message(Time now, Rank from, const Message& message) {
   if (from >= place_.size()) return malformed("a message of an unknown rank");
   const bool of_membership = is_of_membership(message);
-  // Before the next line: the view to come may be the one that `from` is back in.
+  // Must precede the next check: `from` may return in the later view.
   if (!of_membership && message.epoch > view_.epoch) {
     if (early_.size() >= kMostEarly) return malformed("too many messages of a view to come");
     early_.push_back({from, message});
@@ -318,7 +318,7 @@ void Node::returned(Time now, Rank peer) {
       now, [&] { return Returned{peer}; }, enter);
 }
 
-// To the strategy alone, as a step is.
+// Passes an input to the strategy alone, as for a step.
 void Node::strategy_input(Time now, auto&& make, auto&& enter) {
   input(now, make, [&](TurnContext& c) {
     Turn turn = Turn(c).child(kStrategy.number);

@@ -1,11 +1,11 @@
 #pragma once
-// A Node is one process of the job: membership, the finish barrier and the strategy, fed by a Host
-// (core/host.h) and answering to it. One thread.
+// A Node is one process of the job: membership, the finish barrier and the strategy. A Host
+// (core/host.h) passes its inputs and carries out its actions. One thread.
 //
-// What the Node itself does, the same in all hosts: messages to oneself arrive in the next turn;
-// messages of nodes outside the view, or of new processes that are not let in, are dropped;
-// messages of a view this node has not reached yet wait for it; compute() is taken step by step;
-// room() is counted.
+// The Node itself does the following, in the same way in all hosts. It delivers messages to itself
+// in the next turn. It drops messages of nodes outside the view, or of new processes that are not
+// admitted. It holds messages of a view that it has not reached yet. It takes compute() step by
+// step, and counts room().
 #include <memory>
 
 #include "longhaul/base/queue.h"
@@ -20,33 +20,38 @@ namespace longhaul {
 
 class Node final {
  public:
-  // `learner` is nullptr for a node without one; it and the host outlive the node.
+  // `learner`: nullptr if the node has none. Learner and host must outlive the node.
   Node(Place place, std::unique_ptr<Strategy> strategy, Learner* learner, Host& host);
   ~Node();
 
-  // Before start(), of a node that comes back: what the process before has kept (Host::keep).
+  // Takes what the previous process has kept (Host::keep). Must be called before start(), on a
+  // returned node only.
   Status remember(Time now, const Bytes& kept);
   void start(Time now);
-  // The step asked for by Host::compute is done.
+  // Called when the step of Host::compute is done.
   void stepped(Time now, const StepResult&);
-  // An Error: the peer broke the protocol; the message had no effect. The host says so and goes on.
+  // Delivers a message. Returns an Error if the peer broke the protocol; the message then had no
+  // effect. The host reports the Error and continues.
   Status deliver(Time now, Rank from, const Message&);
   void timer(Time now, Path machine, TimerId);
-  // A bulk message of this class has left the host's queue.
+  // Called when a bulk message of this class has left the host's queue.
   void writable(Time now, Rank peer, unsigned service_class);
   void scored(Time now, Round, const Evaluation&);
-  // The host has lost touch with the peer, or has it again. Only membership decides what follows.
+  // Called when the host loses or regains contact with the peer. Only membership decides what
+  // follows.
   void unreachable(Time now, Rank peer, bool unreachable);
-  // A new process of a peer asks to be let in, and the one before it has ended.
+  // Called when a new process of a peer asks for admission and the previous one has ended.
   void returned(Time now, Rank peer);
-  // Items of the node's own source, requests of its users, records that are durable (core/input.h).
+  // Called with items of the node's own source, requests of its users, and durable records
+  // (core/input.h).
   void arrived(Time now, std::vector<Item>);
   void requested(Time now, std::uint64_t client, const Bytes& request);
   void stored(Time now, std::uint64_t number);
-  // Any of these, as data.
+  // Passes any of these inputs, as data.
   Status feed(Time now, const Input&);
 
-  // From the next input on; nullptr: nobody listens. Outlives the node or is taken off.
+  // Sets the observer from the next input on; nullptr: none. It must outlive the node or be
+  // removed.
   void tap(Tap* tap) { tap_ = tap; }
 
   static bool is_of_membership(const Message&);
@@ -55,19 +60,20 @@ class Node final {
   Strategy& strategy() { return *strategy_; }
   const Strategy& strategy() const { return *strategy_; }
   bool finished() const { return finished_; }
-  bool excluded() const { return membership_->excluded(); }  // the others have declared it lost
+  bool excluded() const { return membership_->excluded(); }  // declared lost by the others
   bool has_quorum() const { return membership_->has_quorum(); }
-  bool outside() const { return membership_->outside(); }  // it is not let in yet
-  // What the workers have said that their models are worth; where sites have tests of their own.
+  bool outside() const { return membership_->outside(); }  // not admitted yet
+  // Returns the scores of the workers' models, if sites have their own test samples.
   const ScoreSum& scores() const { return *scores_; }
-  // This node has nothing left to do but to serve those that have not finished. Relays and state
-  // servers have not from the beginning.
+  // Returns true if this node only serves nodes that have not finished. True from the start for
+  // relays and state servers.
   bool at_end() const { return ends_; }
   bool computing() const { return busy_; }  // the learner is between two step boundaries
-  // Whom and what this node waits for, for the user: "round 7: parts of ranks 2 5".
+  // Returns the nodes and messages that this node waits for, for the user: "round 7: parts of ranks
+  // 2 5".
   std::string waiting_for() const;
   std::uint64_t dropped() const { return dropped_; }
-  // Everything but the learner and what the host holds.
+  // Saves or loads all but the learner and the host's data.
   void state(Archive&);
 
  private:
@@ -104,18 +110,18 @@ class Node final {
   Host& host_;
   Tap* tap_ = nullptr;
 
-  View view_;  // the last one the machines were told of
+  View view_;  // last view that the machines know
   Credits credits_;
   bool busy_ = false;
   bool ends_ = false;         // the strategy has finished
-  bool last_report_ = false;  // of its model, which is scored at the end
+  bool last_report_ = false;  // last report of the model, scored at the end
   bool finished_ = false;
-  Work work_;  // of the running compute()
+  Work work_;  // work of the running compute()
   std::uint32_t steps_left_ = 0;
   bool stop_wanted_ = false;
   Computed computed_;
   Queue<Held> to_self_;  // empty between turns
-  Queue<Held> early_;    // of views to come; bounded
+  Queue<Held> early_;    // messages of later views; bounded
   std::uint64_t dropped_ = 0;
 };
 

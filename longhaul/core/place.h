@@ -1,6 +1,6 @@
 #pragma once
-// A Place tells a machine, when it is made, where it stands. It holds what the job file says and
-// every node knows; never rates, delays or speeds: those a machine measures.
+// A Place describes the node of a machine, at the machine's construction. It holds values of the
+// job file, known to every node; never rates, delays or speeds, which a machine measures itself.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -23,11 +23,12 @@ struct Place {
   std::uint32_t chunk_bytes = 256 * 1024;
   bool phantom = false;
   std::uint32_t chunk_run = 1;
-  // Simulated: each value counts as this many on the wire. Vectors are cut accordingly.
+  // In simulations: wire values per value of a vector. Vectors are cut accordingly.
   double wire_scale = 1;
-  // Each site has test samples of its own: a report is scored at all workers (score_sum.h).
+  // Each site has its own test samples: all workers score a report (score_sum.h).
   bool own_tests = false;
-  // Who decides about the members (membership.h), and for how long one without them waits.
+  // Quorum for decisions on the members (membership.h), and the time that a member without it
+  // waits.
   Quorum quorum = {};
   Time majority_wait = std::chrono::minutes(10);
 
@@ -35,28 +36,28 @@ struct Place {
   const Member& member(Rank rank) const { return members->at(rank); }
   const Member& me() const { return member(self); }
   bool comes_back() const { return me().incarnation > 0; }
-  // The number of values that count as `values` on the wire; at least one.
+  // Returns the number of values that take `values` on the wire; at least one.
   std::uint64_t standing_for(std::uint64_t values) const {
     return std::uint64_t(std::max(1.0, std::round(double(values) / wire_scale)));
   }
-  // Values in a chunk. Scaled: at least two, which hold one fp64 number.
+  // Returns the values in a chunk. Scaled: at least two, which hold one fp64 number.
   std::uint64_t chunk() const {
     return std::max<std::uint64_t>(standing_for(chunk_bytes / sizeof(float)),
                                    wire_scale > 1 ? 2 : 1);
   }
-  // The most values of a vector that one message may carry.
+  // Returns the maximum number of a vector's values in one message.
   std::uint64_t longest_piece() const { return chunk() * (phantom ? chunk_run : 1); }
 };
 
-// Who is in the job now. All nodes see the same views in the same order.
+// Current nodes of the job. All nodes see the same views in the same order.
 struct View {
   Epoch epoch = 0;
   RankList live;
-  // The live ones that were lost and came back, each with the epoch that it came back in. What they
-  // did not live through they have to be told.
+  // Live nodes that were lost and rejoined, each with its epoch of return. They do not know what
+  // happened in between.
   std::map<Rank, Epoch> returned = {};
-  // Nodes that the run began with, the lowest ranks: a job may get others when it is resumed. What
-  // was dealt out at the beginning stays dealt out. 0: all of the job.
+  // Number of nodes at the start of the run, the lowest ranks: a resumed job may have more. Work
+  // assigned at the start stays assigned. 0: all nodes of the job.
   std::uint32_t founders = 0;
 
   bool has(Rank rank) const { return live.has(rank); }
@@ -68,13 +69,14 @@ struct View {
   void state(auto& archive) { archive(epoch, live, returned, founders); }
 };
 
-// The live ranks that hold `role`. While all members live, the list that all nodes share.
+// Returns the live ranks with `role`. If all members live, this is the list that all nodes share.
 inline RankList live_with(Role role, const Place& place, const View& view) {
   if (view.live.shares(place.members.all())) return place.members.with(role);
   return those_of(view.live, [&](Rank rank) { return place.member(rank).is(role); });
 }
 
-// The live worker that has been here longest, of several the lowest: it knows what any knows.
+// Returns the live worker with the longest membership, and the lowest of several: no node knows
+// more.
 inline Rank senior_worker(const Place& place, const View& view) {
   const RankList workers = live_with(Role::worker, place, view);
   if (workers.empty()) return view.lowest();

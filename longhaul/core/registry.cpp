@@ -29,11 +29,12 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
   if (!sync.traits.only_overlay.empty() && overlay.name != sync.traits.only_overlay)
     return Illegal{strategy + " talks to its server by itself, not through " + way, "overlay"};
   if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::gather)
-    return Illegal{way + " adds to what others encoded, which " + numbers + " does not allow",
-                   "overlay"};
+    return Illegal{
+        way + " adds to values that others encoded, which " + numbers + " does not allow",
+        "overlay"};
   if (overlay.traits.sums_on_the_way && codec.traits.algebra == Algebra::reencode && error_feedback)
     return Illegal{way + " encodes partial sums, whose error no site could feed back" +
-                   kNoFeedback + ", or choose an overlay without sums on the way"};
+                   kNoFeedback + ", or choose an overlay without partial sums"};
   if (error_feedback && !codec.traits.contraction)
     return Illegal{numbers + " is no contraction, so its error must not be fed back" + kNoFeedback};
   if (error_feedback && !sync.traits.no_feedback.empty())
@@ -53,7 +54,7 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
                          " loses other values for each: their means would differ",
                      "overlay"};
     if (overlay.traits.sums_on_the_way)
-      return Illegal{way + " sends sums on the way, and of a sum " + moves +
+      return Illegal{way + " sends partial sums, and of a sum " + moves +
                          " would lose the values of several sites",
                      "overlay"};
     if (codec.traits.algebra == Algebra::gather)

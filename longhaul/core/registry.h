@@ -1,7 +1,7 @@
 #pragma once
-// What a registry says of each part. Registries are plain tables in sync/, overlay/, transfer/,
-// codec/ and outer/registry.cpp: adding a part is one line there. The first entry of a table is
-// what a job file without that table has.
+// Entry types of the registries, one entry per part. Registries are plain tables in sync/,
+// overlay/, transfer/, codec/ and outer/registry.cpp: a new part adds one line. The first entry of
+// a table is the default of a job file without that table.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,11 +17,11 @@
 
 namespace longhaul {
 
-// How a sum's order is fixed, and so where its bits are equal.
+// How the order of a sum is fixed, and so which runs are bit-identical.
 enum class Bits : std::uint8_t {
-  rank,     // in rank order: simulator and sockets agree
-  plan,     // in the fixed order of a plan: they agree
-  schedule  // as a schedule that depends on time fixed it: compared by replaying the schedule
+  rank,     // rank order: simulator and sockets agree
+  plan,     // fixed order of a plan: simulator and sockets agree
+  schedule  // order of a timing-dependent schedule: compared by replay of the schedule
 };
 std::string_view to_string(Bits);
 
@@ -30,36 +30,36 @@ struct CodecTraits {
   bool contraction = true;  // may be wrapped in error feedback
   bool unbiased = true;
   bool lossless = false;  // decode(encode(x)) is x
-  // Each decoded value is near what was encoded, to some hundredths of the largest beside it: whole
-  // models may be written so. Of others it is so in the mean, or with error feedback.
+  // Each decoded value is near the encoded one, within some hundredths of the largest neighbour:
+  // whole models may use the codec. Other codecs are near in the mean only, or with error feedback.
   bool close = true;
-  bool sparse = false;  // most of what is decoded is 0
-  // Error feedback unless the job says otherwise. Contractions only.
+  bool sparse = false;  // most decoded values are 0
+  // Error feedback by default. Contractions only.
   bool feedback = false;
-  double momentum = 0;  // feedback_momentum unless the job says otherwise
+  double momentum = 0;  // default of feedback_momentum
 };
-// One row of docs/costs.md, in words, with the defaults. d: values.
+// One row of docs/costs.md, as text, with the default settings. d: values.
 struct CodecCost {
   std::string_view bytes, error;
-  std::string_view state = "none";  // beside that of error feedback
+  std::string_view state = "none";  // in addition to that of error feedback
 };
-// What a codec writes. Its contributions may be scaled, sums of what it decoded are not again.
+// Input of a codec. Contributions may be scaled; sums of decoded values must not be scaled again.
 enum class CodecUse : std::uint8_t { contribution, sum };
-// All that is said of a codec, once: it stands in the codec's own source.
+// Complete description of a codec, in the codec's own source.
 struct CodecEntry {
   std::string_view name, summary;
   CodecTraits traits = {};
   CodecCost cost = {};
-  // Settings of [codec] with which few rounds meet most values: what the conformance suite runs
-  // with. Empty: the defaults do.
+  // Settings of [codec] for the conformance suite, so that few rounds meet most values. Empty: the
+  // defaults.
   std::vector<Setting> small = {};
-  // Filled in by codec/entry.h.
+  // Set by codec/entry.h.
   Result<std::unique_ptr<Codec>> (*make)(const Settings&, const Place&, CodecUse) = nullptr;
   std::vector<FieldDoc> (*describe)() = nullptr;
 };
 
 struct OuterTraits {
-  bool changes = true;  // false: the mean is used as it is
+  bool changes = true;  // false: the mean is used unchanged
 };
 struct OuterEntry {
   std::string_view name, summary;
@@ -72,11 +72,11 @@ struct TransferTraits {
   bool lossless = true;    // every value arrives
   Bits bits = Bits::rank;  // schedule: which values arrive depends on time
 };
-// Stands in transfer/registry.cpp.
+// Defined in transfer/registry.cpp.
 struct TransferEntry {
   std::string_view name, summary;
   TransferTraits traits = {};
-  // Filled in by transfer/registry.cpp.
+  // Set by transfer/registry.cpp.
   Result<std::unique_ptr<Transfer>> (*make)(const Settings&, const Place&) = nullptr;
   std::vector<FieldDoc> (*describe)() = nullptr;
 };
@@ -85,24 +85,24 @@ namespace flow {
 struct Wan;
 }
 
-// What an overlay is made of. `make_codec` gives a fresh job codec: with the job's error feedback
-// (to write contributions), or without (to write means and partial sums; exact where the codec's
-// algebra does not allow to write those).
+// Components of an overlay. `make_codec` returns a new codec as configured: with the job's error
+// feedback for contributions, or without for means and partial sums. The latter codec is exact if
+// the codec's algebra does not allow encoded sums.
 struct OverlayParts {
   std::unique_ptr<Transfer> transfer;
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec;
   std::optional<Rank> server;  // [roles] server; absent: the overlay chooses
-  // What the job says of its network (flow/wan.h), sites by name, for overlays that plan by it: one
-  // object for all nodes of a program, and the same at all of them, so that plans agree; it may be
-  // wrong. Null: nothing is believed.
+  // Network in the job file (flow/wan.h), sites by name, for overlays that plan with it. One object
+  // for all nodes of a program, and equal on all nodes, so that plans agree. Its values may be
+  // wrong. Null: not configured.
   std::shared_ptr<const flow::Wan> network;
 };
-// From which node a mean to which one node alone contributes costs no more than a broadcast.
+// Nodes from which a mean with one contribution costs no more than a broadcast.
 enum class BroadcastFrom : std::uint8_t { nobody, server, anyone };
 struct OverlayTraits {
   Bits bits = Bits::rank;
-  bool sums_on_the_way = false;  // nodes add to what others encoded: needs add or reencode
-  bool sums_everywhere = false;  // each node adds all parts by itself: all must get the same
+  bool sums_on_the_way = false;  // nodes add to encoded values of others: needs add or reencode
+  bool sums_everywhere = false;  // each node adds all parts itself: all nodes must receive the same
   BroadcastFrom broadcast = BroadcastFrom::nobody;
 };
 struct OverlayEntry {
@@ -116,92 +116,95 @@ struct SyncParts {
   std::unique_ptr<Overlay> overlay;
   std::unique_ptr<Transform> outer;
   StopConfig stop;
-  // One more like `outer`, of strategies that move parts of the model apart.
+  // Creates another transform like `outer`, for strategies whose parts of the model move
+  // separately.
   std::function<std::unique_ptr<Transform>()> make_outer = {};
-  // Of strategies that talk to a server, or to each other, by themselves; as OverlayParts.
+  // For strategies that exchange with a server or each other directly; see OverlayParts.
   std::unique_ptr<Transfer> transfer = {};
-  std::function<std::unique_ptr<Transfer>()> make_transfer = {};  // one more: each channel has one
+  std::function<std::unique_ptr<Transfer>()> make_transfer = {};  // one per channel
   std::function<std::unique_ptr<Codec>(bool feedback)> make_codec = {};
   std::optional<Rank> server = {};
-  bool codes_down = false;  // [server] down_codec = "same": the server writes in the job's codec
-  std::uint32_t standby_every = 0;  // [server] standby_every; 0: no node follows a lost server
-  std::uint32_t standbys = 1;       // [server] standbys: that keep a copy of its state
-  std::uint32_t batch = 1;          // [data] batch: the most samples of a step
-  double rate = 0;                  // [optimizer] rate, for servers that must know it; 0: not known
-  // The share of it that a node's local step of this number, from 0, is taken with. Null: 1.
+  bool codes_down = false;          // [server] down_codec = "same": the server uses the job's codec
+  std::uint32_t standby_every = 0;  // [server] standby_every; 0: no node replaces a lost server
+  std::uint32_t standbys = 1;       // [server] standbys: number of nodes with a copy of its state
+  std::uint32_t batch = 1;          // [data] batch: maximum number of samples per step
+  double rate = 0;                  // [optimizer] rate, for servers that must know it; 0: unknown
+  // Returns the factor on `rate` for a node's local step of this number, from 0. Null: always 1.
   std::function<double(std::uint64_t step)> rate_share = {};
-  bool plain_sgd = false;  // a local step is -rate times the gradient and nothing else
-  std::shared_ptr<const flow::Wan> network = {};  // as OverlayParts
+  bool plain_sgd = false;  // a local step is exactly -rate times the gradient
+  std::shared_ptr<const flow::Wan> network = {};  // see OverlayParts
 };
-struct Preset {  // a key of another table that a sync kind sets unless the job file does
+struct Preset {  // default of a sync kind for a key of another table
   std::string_view table, key;
   Value value;
 };
-// One row of docs/costs.md, in words. S: the vector as fp32; n: workers; H: local steps of a round.
+// One row of docs/costs.md, as text. S: the vector as fp32; n: workers; H: local steps of a round.
 struct SyncCost {
-  std::string_view variant = {};       // "by step"; empty: whatever the settings
-  std::vector<Setting> settings = {};  // of [sync], with which the row holds
-  std::string_view rounds;             // when a round, or a commit at a server, takes place
-  std::string_view sent;               // by a worker, in a round or commit
+  std::string_view variant = {};       // "by step"; empty: any settings
+  std::vector<Setting> settings = {};  // settings of [sync] that the row holds for
+  std::string_view rounds;             // time of a round, or of a commit at a server
+  std::string_view sent;               // traffic of a worker per round or commit
   std::string_view waits_for, staleness, memory;
-  std::string_view when_lost = "as bsp";  // what a lost peer costs
+  std::string_view when_lost = "as bsp";  // cost of a lost peer
 };
 struct SyncTraits {
   Bits bits = Bits::rank;
   bool takes_outer = true;
-  // What it gives the overlay in the job's codec are gradients or differences of models, of which a
-  // value that is missing may count as 0.
+  // The vectors for the overlay in the job's codec are gradients or differences of models, in which
+  // a missing value may count as 0.
   bool takes_gaps = false;
-  std::string_view no_feedback = {};  // why error must not be fed back, in words; empty: it may be
-  // qsgd, sign, top_k and the like, near their input in the mean or with error feedback only.
+  std::string_view no_feedback = {};  // reason, as text, against error feedback; empty: none
+  // Accepts codecs that are near their input only in the mean or with error feedback (qsgd, sign,
+  // top_k).
   bool takes_unbiased = true;
-  std::string_view when_lost = {};  // what it does when a peer is lost, in words
-  // May a lost node come back with a new incarnation? Strategy::lets_return() of all its nodes.
+  std::string_view when_lost = {};  // reaction to a lost peer, as text
+  // Whether a lost node can rejoin as a new incarnation: Strategy::lets_return() of all its nodes.
   bool lets_return = false;
-  // The kind of work that it asks the learner for and that not every learner can do, as name_of()
-  // says: "full gradient"; empty: steps, gradients and the state of the optimiser.
+  // Kind of work, by name_of(), that not every learner can do, such as "full gradient". Empty:
+  // steps, gradients and the state of the optimiser only.
   std::string_view asks = {};
-  bool served = false;  // talks to a server by itself, not through an overlay
-  // No other node has the state of its server, unless [server] standby_every is set.
+  bool served = false;  // exchanges with a server directly, without an overlay
+  // No other node has the server's state, unless [server] standby_every is set.
   bool server_is_needed = false;
-  // Its rounds are its own; of means the overlay forms one of the models, when the run ends.
+  // Has no global rounds; the overlay forms only the mean of the models at the end of the run.
   bool mean_at_end = false;
-  // What it sends in this priority the network copies to all receivers, as one flow: the simulator
-  // alone can do that.
+  // Priority of messages that the network copies to all receivers as one flow. Only the simulator
+  // can do that.
   std::optional<std::uint8_t> network_multicast = {};
-  bool exact_means = false;            // what overlays write of sums and means is fp32
-  std::string_view only_overlay = {};  // the one [overlay] kind that goes with it; empty: any
+  bool exact_means = false;            // overlays write sums and means as fp32
+  std::string_view only_overlay = {};  // the only compatible [overlay] kind; empty: any
 };
-// All that is said of a strategy, once: it stands in the strategy's own source as its entry().
+// Complete description of a strategy, in the strategy's own source as its entry().
 struct SyncEntry {
   std::string_view name, summary;
-  // Who sends what to whom, and why, in two sentences at most; empty: `summary` says it.
+  // Senders, receivers and content, with the reason, in at most two sentences; empty: see
+  // `summary`.
   std::string_view sends = {};
   SyncTraits traits = {};
   std::vector<Preset> presets = {};
-  // Settings of [sync] with which a run of few rounds meets every phase (an end of warm-up, say):
-  // what the conformance suite runs with. Empty: the defaults do, with a few local steps.
+  // Settings of [sync] for the conformance suite, so that a short run meets every phase (an end of
+  // warm-up, say). Empty: the defaults, with few local steps.
   std::vector<Setting> small = {};
-  std::vector<SyncCost> costs = {};  // its rows of docs/costs.md, one at least
-  // Changes `traits` to those that hold with these settings of [sync]. Null: they always hold.
+  std::vector<SyncCost> costs = {};  // rows of docs/costs.md, at least one
+  // Adjusts `traits` to these settings of [sync]. Null: the traits hold for any settings.
   void (*adapt)(const Settings&, SyncTraits&) = nullptr;
-  // Filled in by sync/entry.h.
+  // Set by sync/entry.h.
   Result<std::unique_ptr<Strategy>> (*make)(const Settings&, SyncParts, const Place&) = nullptr;
   std::vector<FieldDoc> (*describe)() = nullptr;
 };
-// The entry with the traits that hold with these settings.
+// Returns the entry with the traits for these settings.
 SyncEntry entry_with(const SyncEntry&, const Settings&);
 
-// Why parts cannot be combined.
+// Reason why parts cannot be combined.
 struct Illegal {
-  std::string why;              // with the remedy, unless it is another kind of a table
-  std::string_view table = {};  // the table whose kind must be another; empty: see `why`
+  std::string why;              // includes the remedy, unless that is another kind of a table
+  std::string_view table = {};  // table whose kind must change; empty: see `why`
 };
-// Nothing: these parts can be combined.
+// Returns an empty optional if these parts can be combined.
 std::optional<Illegal> illegal(const SyncEntry&, const OverlayEntry&, const TransferEntry&,
                                const CodecEntry&, bool error_feedback, const OuterEntry&);
 
-// The entry of that name, or an Error with the nearest ("[overlay] kind").
+// Returns the entry of that name, or an Error with the nearest name ("[overlay] kind").
 template <class Entry>
 Result<const Entry*> find_entry(std::span<const Entry> table, const Settings& settings,
                                 std::string_view name) {

@@ -1,22 +1,22 @@
 #pragma once
-// The ledger of a run's samples: how many were computed, how many are in the model, and what became
-// of the others. It is kept from what nodes record, of each sample once:
+// Ledger of a run's samples: how many were computed, how many are in the model, and the fate of the
+// rest. Its source are the records of nodes, which count each sample once:
 //
 //   samples_computed   of a step on training data
 //   samples_given      to the mean of a round, by the node itself
 //   samples_used       value: the rank that the round's mean has counted; recorded by the node
-//                      itself, and of a lost node by all that are left
-//   push_came          by a server: an update of `round` samples has come; value: of which rank
+//                      itself, and for a lost node by all that are left
+//   push_came          by a server: an update of `round` samples has arrived; value: its rank
 //   push_used, push_discarded
-//                      by a server: the oldest of that rank that has come is in the version that
-//                      `round` is; the newest is in none
-//   rolled_back        a server begins again with the version that `round` is
+//                      by a server: the rank's oldest pending update is in version `round`; its
+//                      newest pending update is in no version
+//   rolled_back        a server begins again with version `round`
 //
-// A strategy that averages whole models, or mixes them in the background, records none of these but
-// the first: how many of its samples are in the model has no exact answer.
+// A strategy that averages whole models, or mixes them in the background, records only the first:
+// its number of samples in the model has no exact value.
 //
-// One ledger takes the records of all nodes in a simulation. Over sockets each node keeps one of
-// what it records itself, and joined() makes one of them when the run is over.
+// In a simulation, one ledger takes the records of all nodes. Over sockets, each node keeps a
+// ledger of its own records, and joined() merges them after the run.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -32,18 +32,18 @@ namespace longhaul {
 
 struct SampleCounts {
   std::uint64_t computed = 0;
-  // Absent: the strategy cannot say.
+  // Absent: unknown for this strategy.
   std::optional<std::uint64_t> used = {};
-  // Of nodes that are lost or have begun anew, or taken back with a server that was lost.
+  // Samples of nodes that were lost or have begun again, or undone by the loss of a server.
   std::uint64_t lost = 0;
-  // The rest, of nodes that live: discarded, or not yet given when the run ended.
+  // Returns the rest, on live nodes: discarded, or not contributed before the run ended.
   std::uint64_t unused() const { return computed - std::min(computed, used.value_or(0) + lost); }
   void state(Archive& ar) { ar(computed, used, lost); }
 };
 
 class SampleLedger {
  public:
-  // Is the record one of the ledger's, which then has taken it?
+  // Returns true if the record belongs to the ledger, which has then taken it.
   bool take(Time at, Rank by, const Record& record) {
     if (!(record.value >= 0)) return false;
     const auto value = std::uint64_t(std::llround(record.value));
@@ -67,7 +67,7 @@ class SampleLedger {
     return take_push(at, record);
   }
 
-  // The node is lost: what it has computed and nobody uses is lost with it.
+  // Counts the node's unused samples as lost.
   void node_lost(Rank rank) {
     Account& account = nodes_[rank];
     account.gone = true;
@@ -78,7 +78,7 @@ class SampleLedger {
     for (Given& given : account.at_server) given.lost = true;
   }
 
-  // It has begun anew. Of a node whose own records come here, its next step says so, too.
+  // Called when the node has begun again. A step record of the node has the same effect.
   void node_returned(Rank rank) { nodes_[rank].gone = false; }
 
   SampleCounts counts() const {
@@ -96,29 +96,29 @@ class SampleLedger {
   void state(Archive& ar) { ar(nodes_, committed_, rolled_back_, heard_, exact_); }
 
   struct OfNode;
-  // The ledgers that nodes kept of one run. What a server had committed beyond the version that its
-  // successor began with is taken back by the times of both. A node that died after several of its
-  // servers did may have unused samples counted as lost; the sums are exact.
+  // Merges the ledgers that the nodes of one run kept. Commits of a server after the version that
+  // its successor began with are undone by the times of both. If a node died after several of its
+  // servers, some unused samples may count as lost; the sums are exact.
   inline static SampleLedger joined(std::vector<OfNode> ledgers);
 
  private:
   struct Given {
     std::uint64_t samples = 0;
-    bool lost = false;  // with its node, unless it is used after all
+    bool lost = false;  // lost with its node, unless used later
     void state(auto& ar) { ar(samples, lost); }
   };
   struct Account {
     std::uint64_t computed = 0, used = 0;
-    // Of them before the node was lost last; used since then by servers that were lost.
+    // Counts before the node's last loss; uses since then that lost servers undid.
     std::uint64_t computed_before = 0, used_before = 0, taken_back = 0;
     bool gone = false;
-    std::map<Round, Given> given;  // to rounds that are open
-    Queue<Given> at_server;        // kept by it
+    std::map<Round, Given> given;  // contributions to open rounds
+    Queue<Given> at_server;        // kept by the server
     void state(auto& ar) {
       ar(computed, used, computed_before, used_before, taken_back, gone, given, at_server);
     }
     std::uint64_t lost() const {
-      // A peer may say that its update is of more samples than it has computed.
+      // A peer can claim more samples for its update than it has computed.
       const std::uint64_t with_node = computed_before - std::min(computed_before, used_before);
       return std::min(with_node + taken_back, computed - std::min(computed, used));
     }
@@ -135,7 +135,7 @@ class SampleLedger {
     void state(auto& ar) { ar(version, at); }
   };
   static constexpr std::size_t kOpenRounds = 8;
-  static constexpr std::size_t kVersions = 4096;  // that a server may be rolled back by
+  static constexpr std::size_t kVersions = 4096;  // maximum rollback of a server
   static constexpr std::size_t kRollBacks = 64;
 
   static void use(Account& account, const Given& given) {
@@ -150,18 +150,18 @@ class SampleLedger {
       account.given.erase(found);
       return;
     }
-    // Heard before, or what was given is in the ledger of another process.
+    // Reported before, or the contribution is in another process's ledger.
     std::deque<Round>& heard = heard_[rank];
     if (std::ranges::find(heard, round) != heard.end()) return;
     heard.push_back(round);
     if (heard.size() > kOpenRounds) heard.pop_front();
   }
 
-  // Of the accounts in `nodes`, which hold what is committed here.
+  // Undoes later commits of this ledger in the accounts `nodes`.
   void roll_back(const RollBack& to, std::map<Rank, Account>& nodes) {
     for (auto it = committed_.upper_bound(to.version); it != committed_.end(); ++it)
       std::erase_if(it->second, [&](const Commit& commit) {
-        if (commit.at > to.at) return false;  // it became the server again later
+        if (commit.at > to.at) return false;  // this node became the server again later
         Account& account = nodes[commit.rank];
         account.used -= commit.samples;
         account.taken_back += commit.samples;
@@ -207,7 +207,7 @@ class SampleLedger {
   std::map<Rank, Account> nodes_;
   std::map<std::uint64_t, std::deque<Commit>> committed_;  // by the server's newest versions
   std::deque<RollBack> rolled_back_;
-  // Rounds that were said to be used of nodes that nothing was known of: joined() may know.
+  // Used rounds of nodes without an account here; joined() may find their contributions.
   std::map<Rank, std::deque<Round>> heard_;
   bool exact_ = false;
 };
@@ -215,7 +215,7 @@ class SampleLedger {
 struct SampleLedger::OfNode {
   Rank rank = 0;
   SampleLedger ledger;
-  bool is_lost = false;  // its process has died, and did not come back
+  bool is_lost = false;  // the process has ended and did not return
 };
 
 inline SampleLedger SampleLedger::joined(std::vector<OfNode> ledgers) {

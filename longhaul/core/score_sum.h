@@ -1,12 +1,12 @@
 #pragma once
-// ScoreSum adds up scores where every site holds test samples of its own: each worker has its copy
-// of the model scored on them and tells the senior worker. The senior adds loss, hits and samples
-// in the order of ranks, and tells all the sum. At the end of the run every worker tells all its
-// part.
+// ScoreSum adds up scores if every site has its own test samples. Each worker has its copy of the
+// model scored on them and sends the score to the senior worker. The senior adds loss, hits and
+// samples in rank order, and sends the sum to all nodes. At the end of the run every worker sends
+// its part to all nodes.
 //
-// Without samples of its own a worker tells an empty score. Of whoever came back while others had
-// scored a round, the senior waits for none before it has heard one. A new senior is told again
-// what has no sum yet. Between sums this node keeps at most kMostOpen rounds of each worker.
+// A worker without samples sends an empty score. A worker that returned while others scored may not
+// know their rounds: the senior waits for its parts only after the first one. A new senior receives
+// again all parts without a sum. Between sums this node keeps at most kMostOpen rounds per worker.
 #include <map>
 #include <optional>
 
@@ -18,7 +18,7 @@ namespace longhaul {
 class ScoreSum final : public Machine {
  public:
   static constexpr ChildName kName{3, "scores"};  // as a child of the node
-  static constexpr Round kAtEnd = Round(-1);      // stands for the model that a node ends with
+  static constexpr Round kAtEnd = Round(-1);      // the final model of a node
   static constexpr std::size_t kMostOpen = 1024;
 
   struct Part {
@@ -29,15 +29,15 @@ class ScoreSum final : public Machine {
     std::uint64_t samples = 0;
     LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = 0x1p50))
   };
-  struct Total : Part {  // of all parts; from the senior to all
+  struct Total : Part {  // sum of all parts; from the senior to all nodes
     LONGHAUL_MESSAGE(2, "total");
   };
   using Messages = MessageList<Part, Total>;
 
-  // What this node's copy of the round's model is worth on its own samples.
+  // Adds the score of this node's copy of the round's model on its own samples.
   void scored(Round round, const Evaluation& evaluation, Turn& turn) {
     if (!turn.place().me().is(Role::worker)) return;
-    // One that has just returned may hear the sum before it has scored its own part.
+    // A returned node may receive the sum before it has scored its own part.
     if (newest_ && round != kAtEnd && round <= *newest_) return;
     own_[round] = evaluation;
     while (own_.size() > kMostOpen) own_.erase(own_.begin());
@@ -47,11 +47,11 @@ class ScoreSum final : public Machine {
 
   struct Sum {
     Round round = 0;
-    Rank senior = 0;  // that has made it
+    Rank senior = 0;  // the author of the sum
     Evaluation evaluation;
     void state(auto& archive) { archive(round, senior, evaluation); }
   };
-  // The next sum that this node has not taken yet; rounds ascend.
+  // Returns the next sum, in ascending order of rounds.
   std::optional<Sum> take() {
     if (sums_.empty()) return std::nullopt;
     const Sum first = sums_.front();
@@ -59,20 +59,20 @@ class ScoreSum final : public Machine {
     return first;
   }
 
-  // All live workers have said what they end with.
+  // Returns true if all live workers have sent the score of their final model.
   bool ended(const Place& place, const View& view) const {
     for (const Rank rank : live_with(Role::worker, place, view))
       if (!at_end_.contains(rank)) return false;
     return true;
   }
 
-  // What each has said, by rank, and the sum; of a run that has ended.
+  // Returns the scores of the final models by rank, including this node's.
   const std::map<Rank, Evaluation>& at_end() const { return at_end_; }
   static Evaluation sum(const std::map<Rank, Evaluation>& by_rank) {
     Evaluation all;
     for (const auto& [rank, one] : by_rank) {
       const double samples = double(one.samples);
-      if (one.samples == 0) continue;  // a loss of nothing may be no number
+      if (one.samples == 0) continue;  // a loss over no samples may not be a number
       all.loss += one.loss * samples;
       all.accuracy += one.accuracy * samples;
       all.samples += one.samples;
@@ -83,7 +83,7 @@ class ScoreSum final : public Machine {
     return all;
   }
 
-  // This node has said what it ends with.
+  // Returns true if this node has the score of its final model.
   bool has_said_end() const { return own_.contains(kAtEnd); }
 
   Status on_message(Rank from, const Message& message, Turn& turn) override {
@@ -103,7 +103,7 @@ class ScoreSum final : public Machine {
     });
   }
 
-  // The senior may be new, or have been left without the parts of the lost.
+  // The senior may be new, or may lack the parts of lost nodes.
   void on_view(const View& before, Turn& turn) override {
     const View& view = turn.view();
     for (const auto& [rank, since] : view.returned)
@@ -120,7 +120,7 @@ class ScoreSum final : public Machine {
         std::erase_if(parts, [&](const auto& part) { return !view.has(part.first); });
       settle(turn);
     }
-    // Those who came back have not heard how the others end.
+    // Returned nodes have not received the final scores of the others.
     if (const auto end = own_.find(kAtEnd); end != own_.end())
       for (const auto& [rank, since] : view.returned)
         if (since == view.epoch && rank != turn.self())
@@ -146,7 +146,7 @@ class ScoreSum final : public Machine {
       return;
     }
     if (newest_ && round <= *newest_) return;
-    if (!is_senior(turn)) return;  // or it will be told again
+    if (!is_senior(turn)) return;  // otherwise the sender repeats it
     if (const Epoch since = turn.view().since(from); since > 0) heard_[from] = since;
     parts_[round][from] = evaluation;
     while (parts_.size() > kMostOpen) parts_.erase(parts_.begin());
@@ -178,7 +178,7 @@ class ScoreSum final : public Machine {
     }
   }
 
-  // Rounds before it that have no sum get none: somebody left their report out.
+  // Earlier rounds without a sum get none: a node has skipped their report.
   void learn(const Sum& sum) {
     if (!newest_ || sum.round > *newest_) {
       newest_ = sum.round;
@@ -188,12 +188,12 @@ class ScoreSum final : public Machine {
     parts_.erase(parts_.begin(), parts_.upper_bound(sum.round));
   }
 
-  std::map<Round, Evaluation> own_;                    // after the newest sum
+  std::map<Round, Evaluation> own_;                    // rounds after the newest sum
   std::map<Round, std::map<Rank, Evaluation>> parts_;  // at the senior
   std::map<Rank, Evaluation> at_end_;
   Queue<Sum> sums_;              // not taken yet
-  std::optional<Round> newest_;  // sum that this node knows
-  std::map<Rank, Epoch> heard_;  // of those who came back: since when, if a part has come
+  std::optional<Round> newest_;  // round of the newest known sum
+  std::map<Rank, Epoch> heard_;  // returned workers with a part: their epoch of return
 };
 
 }  // namespace longhaul

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks in ascending order. Copies share one list, which a change of one of them copies first: in a
+// Ranks in ascending order. Copies share one list; a change of a copy duplicates it first. In a
 // simulation of n nodes every node knows the n members, and memory must not grow with n^2.
 //
 // Reads like the std::vector that it holds, and converts to it. One thread.
@@ -52,16 +52,16 @@ class RankList {
   const Rank& front() const { return ranks_->front(); }
   const Rank& back() const { return ranks_->back(); }
   bool has(Rank rank) const { return std::binary_search(begin(), end(), rank); }
-  // The same list in memory: equal without looking at the ranks.
+  // Returns true if both share one list in memory: equal without comparing the ranks.
   bool shares(const RankList& other) const { return ranks_ == other.ranks_; }
 
-  void insert(Rank rank) {  // no effect if it is there
+  void insert(Rank rank) {  // no effect if the rank is in the list
     if (has(rank)) return;
     Ranks changed = all();
     changed.insert(std::ranges::upper_bound(changed, rank), rank);
     *this = std::move(changed);
   }
-  void erase(Rank rank) {  // no effect if it is not there
+  void erase(Rank rank) {  // no effect if the rank is not in the list
     Ranks changed = all();
     std::erase(changed, rank);
     *this = std::move(changed);
@@ -83,12 +83,12 @@ class RankList {
   std::shared_ptr<const Ranks> ranks_;  // null: none
 };
 
-// Is every rank of `part` in `whole`?
+// Returns true if every rank of `part` is in `whole`.
 inline bool includes(const RankList& whole, const RankList& part) {
   return whole.shares(part) || std::includes(whole.begin(), whole.end(), part.begin(), part.end());
 }
 
-// Of these ranks those of which it is true.
+// Returns the ranks for which `is_one` is true.
 std::vector<Rank> those_of(const auto& ranks, auto&& is_one) {
   std::vector<Rank> some;
   for (const Rank rank : ranks)
@@ -96,17 +96,16 @@ std::vector<Rank> those_of(const auto& ranks, auto&& is_one) {
   return some;
 }
 
-// The members of a job, and what every node derives from them alike. Copies share all of it, so
-// that a simulation of n nodes holds it once.
-// A witness trains nothing and serves nothing: it counts where a majority has to agree, so that one
-// of two sites can go on without the other.
+// Members of a job, and values that every node derives from them identically. Copies share all of
+// it, so that a simulation of n nodes holds it once. A witness trains and serves nothing. It counts
+// for majorities, so that one of two sites can continue without the other.
 enum class Role : std::uint8_t { worker = 1, server = 2, state_server = 4, witness = 8 };
 
 struct Member {
   std::string site;
   std::uint32_t rank_in_site = 0;
-  // Of the node itself: 0 if it is there from the beginning; else it comes back to a run that has
-  // declared it lost, knows nothing of it and has to be let in. Of the others: 0.
+  // For the node itself: 0 if it is in the run from the start. Otherwise the run has declared it
+  // lost; it knows nothing of the run and must be admitted. For other nodes: 0.
   std::uint32_t incarnation = 0;
   std::uint8_t roles = std::uint8_t(Role::worker);
 
@@ -114,7 +113,7 @@ struct Member {
 };
 using Members = std::vector<Member>;  // index = rank
 
-// A pointer to Members that never change. One thread, that of the nodes which share it.
+// A pointer to constant Members. One thread, that of the nodes which share it.
 class SharedMembers {
  public:
   SharedMembers() = default;
@@ -131,8 +130,8 @@ class SharedMembers {
 
   const RankList& all() const { return derived_->all; }
   const RankList& with(Role role) const { return derived_->with[std::size_t(role)]; }
-  // make(), which gives every node the same ranks for the same `key`: called by the first node that
-  // asks, kept until kKept others were made. `what`: tells kinds of keys apart.
+  // Returns make(), which must give every node the same ranks for the same `key`. The first node's
+  // result is shared and kept until kKept others were made. `what`: distinguishes kinds of keys.
   RankList once(std::string_view what, std::span<const std::byte> key, auto&& make) const {
     for (const Made& one : derived_->made)
       if (one.what == what && one.key.size() == key.size() &&
@@ -157,7 +156,7 @@ class SharedMembers {
     }
     RankList all;
     std::array<RankList, std::size_t(Role::witness) + 1> with;  // by role
-    std::deque<Made> made;                                      // the newest first
+    std::deque<Made> made;                                      // newest first
   };
 
   std::shared_ptr<const Members> members_;

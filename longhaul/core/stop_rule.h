@@ -1,10 +1,10 @@
 #pragma once
-// When a synchronous run ends, so that all nodes end with the same round in every host.
+// The stop rule of a synchronous run. All nodes end with the same round in every host.
 //
-// Every `report_every` rounds the reporter (the senior worker) has the model scored and tells
-// all what follows from it. A verdict on round r takes effect at the end of round r + lag and is
-// awaited by all: who waits is told nothing by the clock. Whoever follows a dead reporter asks the
-// survivors first, so that a verdict which anybody acted on stands.
+// Every `report_every` rounds the reporter (the senior worker) has the model scored and sends its
+// verdict to all workers. A verdict on round r takes effect at the end of round r + lag. All
+// workers wait for it, so no result depends on the clock. A new reporter first collects the
+// verdicts of the survivors, so that every verdict that a node acted on remains valid.
 #include <algorithm>
 #include <map>
 
@@ -20,12 +20,12 @@ struct StopConfig {
   std::uint64_t max_samples = 0;  // 0: no limit; max_epochs times the samples of all sites
   Round report_every = 1;         // rounds
   Round lag = 1;                  // rounds from a verdict to its effect
-  bool snapshots = true;          // false: phantom, nothing to score
-  Round apart = 1;                // the most rounds that one node may be ahead of another
-  // Nodes know different counts of the samples: the reporter's, at a round that it reports, counts.
+  bool snapshots = true;          // false: a phantom job, no model to score
+  Round apart = 1;                // maximum distance between two nodes, rounds
+  // Nodes know different counts of samples; the reporter's count at a reported round decides.
   bool reporter_counts = false;
 
-  // A target is given, and the model has come to it.
+  // Returns true if the model has reached a configured target.
   bool reached(const Evaluation& evaluation) const {
     return (target_accuracy && evaluation.accuracy >= *target_accuracy) ||
            (target_loss && evaluation.loss <= *target_loss);
@@ -43,7 +43,7 @@ class StopRule final : public Machine {
     Reason reason = Reason::none;
     LONGHAUL_FIELDS(round, (reason, .max = 4))
   };
-  // To a new reporter: all verdicts this node knows and has not yet acted on.
+  // To a new reporter: the verdicts that this node knows and has not acted on yet.
   struct Known {
     LONGHAUL_MESSAGE(2, "known");
     Epoch epoch = 0;
@@ -54,7 +54,7 @@ class StopRule final : public Machine {
 
   explicit StopRule(StopConfig config) : config_(config) {}
 
-  // The model of `round` stands in `model`; `samples` were used by all nodes so far.
+  // Called when round `round` is done. `model`: its result; `samples`: used by all nodes so far.
   void round_done(Round round, std::span<const float> model, std::uint64_t samples, Turn& turn) {
     if (!settled_) settle_unknown(turn);
     newest_ = round;
@@ -65,10 +65,11 @@ class StopRule final : public Machine {
     if (is_reporter(turn) || turn.place().own_tests) ask(round, turn);
   }
 
-  // May the node go on after this round? Asked in on_progress until it is not `wait`.
+  // Returns whether the node may continue after this round. Called in on_progress until the result
+  // is not `wait`.
   Step after(Round round) {
     if (round >= config_.lag) {
-      // The newest round that was reported at least `lag` rounds ago.
+      // Newest round that was reported at least `lag` rounds ago.
       const Round reported = (round - config_.lag + 1) / config_.report_every;
       if (reported > 0) {
         const auto verdict = verdicts_.find(reported * config_.report_every - 1);
@@ -90,10 +91,9 @@ class StopRule final : public Machine {
   }
 
   Status on_message(Rank from, const Message& message, Turn& turn) override {
-    // A reporter is at most `apart` rounds ahead of anybody, and `lag` reports ahead of none.
+    // A reporter is at most `apart` rounds ahead of any node, and not `lag` reports ahead.
     const Round furthest = newest_.value_or(0) + config_.lag + 1 + config_.apart;
-    const bool anew =
-        turn.view().since(turn.self()) > 0 && !newest_;  // has not heard how far the others are
+    const bool anew = turn.view().since(turn.self()) > 0 && !newest_;  // returned, round unknown
     auto check = [&](const Verdict& v) -> Status {
       if ((v.round > furthest && !anew) || !reports(v.round))
         return malformed("a verdict on round " + std::to_string(v.round) + ", which is not due");
@@ -133,7 +133,8 @@ class StopRule final : public Machine {
   void on_view(const View& before, Turn& turn) override {
     const Rank reporter = senior_worker(turn.place(), turn.view());
     if (reporter != turn.self()) {
-      // Always: the reporter may have been asking in the last view, and starts anew in this one.
+      // Always sent: the reporter may have collected in the last view, and starts again in this
+      // one.
       Known known{turn.view().epoch, {}};
       for (auto [round, reason] : verdicts_) known.verdicts.push_back({round, reason});
       turn.send(reporter, known, {}, kControl);
@@ -153,7 +154,8 @@ class StopRule final : public Machine {
     settled_ = false;
   }
 
-  // What a node that comes back has to know. It keeps the verdicts that it has heard already.
+  // Saves or loads the state that a returned node needs. The node keeps the verdicts it already
+  // has.
   void hand_over(Archive& ar) {
     auto verdicts = verdicts_;
     ar(reason_, newest_, samples_, verdicts);
@@ -172,7 +174,7 @@ class StopRule final : public Machine {
            !open_.contains(round);
   }
 
-  // Others may be behind this node, and wait for a verdict on a round that it did not report.
+  // Other nodes may be behind and wait for a verdict on a round that this node did not report.
   void settle_unknown(Turn& turn) {
     settled_ = true;
     if (!is_reporter(turn) || !resumed_) return;
@@ -199,13 +201,13 @@ class StopRule final : public Machine {
     while (verdicts_.size() > config_.lag + 1 + config_.apart) verdicts_.erase(verdicts_.begin());
   }
 
-  // All survivors were heard: what nobody has a verdict on was acted on by nobody.
+  // All survivors have answered: no node has acted on a verdict that none of them has.
   void take_over(Turn& turn) {
     for (Rank rank : live_workers(turn))
       for (auto [round, reason] : verdicts_)
         if (rank != turn.self()) turn.send(rank, Verdict{round, reason}, {}, kControl);
     for (const auto& [round, model] : open_) ask(round, turn);
-    // Models that nobody has any more, this node having come back after them, are scored by nobody.
+    // Rounds whose model no node has any longer, because this node returned later, are not scored.
     for (Round round = newest_.value_or(0); newest_ && round + config_.lag >= *newest_; --round) {
       if (reports(round) && !verdicts_.contains(round) && !open_.contains(round)) {
         const Verdict unscored{round, Reason::none};
@@ -219,14 +221,14 @@ class StopRule final : public Machine {
 
   StopConfig config_;
   Reason reason_ = Reason::none;
-  std::optional<Round> newest_;  // the newest round_done
+  std::optional<Round> newest_;  // newest round_done
   std::uint64_t samples_ = 0;
   std::map<Round, std::vector<float>> open_;  // models without a verdict, at most lag + 1
-  std::map<Round, std::uint64_t> counts_;     // of samples, by those rounds
-  std::map<Round, Reason> verdicts_;          // of the last lag + 1 + apart reported rounds
-  std::set<Rank> unheard_;                    // a new reporter: who has not sent Known
-  // newest_ when the run was resumed. `report_every` may have changed: then no verdict comes on
-  // rounds up to this one that were not reported.
+  std::map<Round, std::uint64_t> counts_;     // samples, by those rounds
+  std::map<Round, Reason> verdicts_;  // verdicts on the last lag + 1 + apart reported rounds
+  std::set<Rank> unheard_;            // at a new reporter: nodes that have not sent Known
+  // newest_ when the run was resumed. `report_every` may have changed: rounds up to this one that
+  // were not reported then get no verdict.
   std::optional<Round> resumed_;
   bool settled_ = true;
 };

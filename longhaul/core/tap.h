@@ -1,6 +1,6 @@
 #pragma once
-// A Tap listens in on a node: to all that comes in and all that goes out, in order, whatever the
-// host (Node::tap). It changes nothing.
+// A Tap observes a node with any host (Node::tap): all inputs and all actions, in order. It changes
+// nothing.
 #include "longhaul/core/action.h"
 #include "longhaul/core/input.h"
 
@@ -11,14 +11,14 @@ class Node;
 class Tap {
  public:
   virtual ~Tap() = default;
-  // Before the node takes it: the node is as the input finds it. `learner` is the node's, or
-  // nullptr; it may be looked at if the input is Started or Stepped, or if node.computing() is
-  // false.
+  // Called before the node takes the input; the node is still unchanged. `learner`: the node's
+  // learner, or nullptr. It may be read only if the input is Started or Stepped, or if
+  // node.computing() is false.
   virtual void input(Time, const Input&, Node& node, Learner* learner) = 0;
-  // Before the host gets it. Messages to oneself are the node's own affair. `idle` is the learner
-  // as it stands, or nullptr while it computes; of a ComputeStep it is what the step begins with.
+  // Called before the host gets the action. Messages of the node to itself are left out. `idle`:
+  // the learner, or nullptr while it computes; for a ComputeStep, the learner before the step.
   virtual void action(const Action&, Learner* idle) = 0;
-  // The input is dealt with. An Error: what Node::deliver answered.
+  // Called after the input with the result of Node::deliver.
   virtual void answered(const Status&) = 0;
 };
 

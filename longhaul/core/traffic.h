@@ -1,7 +1,7 @@
 #pragma once
-// What an overlay plans to move in one exchange: a plain value, to be shown before a run and held
-// against what a run has sent. Bytes are those of encoded vectors; what names and frames them, and
-// small messages beside them, are left out (docs/costs.md).
+// Traffic that an overlay plans for one exchange: a plain value for display before a run and
+// comparison with the sent traffic. Bytes are those of encoded vectors, without names, frames and
+// small messages (docs/costs.md).
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -12,18 +12,18 @@
 namespace longhaul {
 
 struct Traffic {
-  struct Load {                // of an ordered pair of nodes, in bytes
-    std::uint64_t reduce = 0;  // contributions and sums on their way together
-    std::uint64_t spread = 0;  // of the mean, on its way out
+  struct Load {                // bytes of an ordered pair of nodes
+    std::uint64_t reduce = 0;  // contributions and sums, towards the root
+    std::uint64_t spread = 0;  // mean, from the root
   };
-  // A part of the vector that goes one way: summed up towards a root, spread from it.
+  // A part of the vector with one route: summed up towards a root, spread from it.
   struct Tree {
     Rank root = 0;
-    double share = 0;                // of the vector's values
-    std::uint32_t up = 0, down = 0;  // links on the longest way to the root, and from it
+    double share = 0;                // share of the vector's values
+    std::uint32_t up = 0, down = 0;  // links on the longest path to the root, and from it
   };
 
-  std::map<std::pair<Rank, Rank>, Load> loads;  // (from, to); who moves nothing is not in it
+  std::map<std::pair<Rank, Rank>, Load> loads;  // (from, to); only pairs with traffic
   std::vector<Tree> trees;                      // by descending share
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // A Turn is one activation of a node's machines: one input in, any number of actions out. It is a
-// light handle; turn.child(i) is the same turn as seen by the machine's child of number i.
+// light handle; turn.child(i) is the same turn from the view of the machine's child number i.
 #include <map>
 #include <span>
 #include <string>
@@ -41,7 +41,7 @@ class Credits {
   std::map<std::pair<Rank, unsigned>, std::uint8_t> held_;
 };
 
-// What all handles of one turn share; owned by the Node.
+// Data that all handles of one turn share; owned by the Node.
 struct TurnContext {
   Time now{0};
   const Place* place = nullptr;
@@ -51,7 +51,7 @@ struct TurnContext {
   bool working = false;        // steps of a compute() are left
   Credits* credits = nullptr;
   std::vector<Action> actions;
-  // What compute() and stop_computing() asked for; the Node carries it out after the turn.
+  // Requests of compute() and stop_computing(); the Node carries them out after the turn.
   std::vector<std::pair<Work, std::uint32_t>> wanted;
   bool stop_computing = false;
 };
@@ -75,7 +75,7 @@ class Turn {
     return Random(context_->place->seed, Stream{purpose, round, origin, range});
   }
 
-  // The learner's vectors; only at step boundaries and while it does not compute.
+  // The learner's vectors. Valid only at step boundaries, while it does not compute.
   bool learner_is_busy() const { return context_->busy; }
   bool has_learner() const { return context_->learner != nullptr; }
   std::span<float> params() {
@@ -88,11 +88,13 @@ class Turn {
     return context_->learner->grads();
   }
 
-  // Bulk that may be sent to `to` in this class now; on_writable tells when there is more.
+  // Returns the bulk messages that can be sent to `to` in this class now; on_writable reports more
+  // room.
   unsigned room(Rank to, Service service = {}) const {
     return to == self() ? Credits::kPerClass : context_->credits->room(to, service);
   }
-  // Bulk needs room(). A message to oneself arrives in the next turn and costs nothing.
+  // Sends a message. Bulk needs room(). A message to the own node arrives in the next turn, at no
+  // cost.
   void send(Rank to, Message message, Service service = {}) {
     LH_CHECK(to < place().size());
     message.machine = path_;
@@ -104,8 +106,8 @@ class Turn {
     act(Send{to, std::move(message), service});
   }
 
-  // A number of `fields` that its receiver would refuse as too large has grown without bound: the
-  // run fails here as diverged, and nothing is sent.
+  // Sends `fields`. A number that its receiver would refuse as too large has grown without bound:
+  // the run then fails as diverged, and nothing is sent.
   template <MessageStruct M>
   void send(Rank to, const M& fields, Payload body = {}, Service service = {}) {
     if (const auto number = number_out_of_range(fields); !number.empty())
@@ -116,12 +118,12 @@ class Turn {
     message.body = std::move(body);
     send(to, std::move(message), service);
   }
-  // A timer is its machine's, whoever's turn this is: `of` hears it.
+  // Sets a timer of the machine `of`, whichever machine's turn this is; `of` receives on_timer().
   inline void set_timer(const Machine& of, TimerId id, Time at);
   inline void cancel_timer(const Machine& of, TimerId id);
 
-  // `steps` steps of the work; every boundary calls Strategy::on_step, the last one then
-  // on_computed. One compute at a time.
+  // Starts `steps` steps of the work. Every boundary calls Strategy::on_step; the last one then
+  // calls on_computed. One compute at a time.
   void compute(Work work, std::uint32_t steps = 1) {
     LH_CHECK(context_->learner && steps > 0);
     LH_CHECK(!context_->busy && !context_->working && context_->wanted.empty());
@@ -147,7 +149,7 @@ class Turn {
   void finish() { act(Finish{}); }
   void fail(Error error) { act(Fail{std::move(error)}); }
   void fail(std::string reason) { fail(unavailable(std::move(reason))); }
-  // `what` would leave this node without a bound, or is not finite.
+  // Fails the run: `what` is not finite or would leave this node without a bound.
   void diverge(std::string_view what) {
     fail(not_finite("site " + place().me().site + " (rank " + std::to_string(self()) +
                     "): " + std::string(what) +

@@ -12,12 +12,12 @@ using Time = std::chrono::nanoseconds;  // since the run began; integer, so runs
 using Round = std::uint64_t;            // one synchronisation; strategies count their own, from 0
 using Rank = std::uint32_t;             // a node of the job, dense from 0, fixed for the whole run
 using Epoch = std::uint64_t;            // a numbered membership, see core/membership.h
-enum class TimerId : std::uint32_t {};  // of one machine; names are the machine's own
+enum class TimerId : std::uint32_t {};  // a timer of one machine, which chooses the numbers
 
 inline constexpr double seconds(Time t) { return double(t.count()) * 1e-9; }
 inline constexpr Time from_seconds(double s) { return Time{std::int64_t(s * 1e9)}; }
 
-// A stretch of the flat vector, in elements.
+// A range of the flat vector, in elements.
 struct Range {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;

@@ -36,8 +36,8 @@ VectorChannelBase::VectorChannelBase(const Place& place, ChannelConfig config,
   own(*transfer_);
 }
 
-// The epoch in which this node and the peer began to speak with each other. What an earlier
-// incarnation of either has sent is of an earlier session.
+// Returns the epoch in which the session of this node and the peer began. Vectors of an earlier
+// incarnation of either belong to an earlier session.
 Epoch VectorChannelBase::session(Rank peer) const {
   return std::max(view_.since(place_.self), view_.since(peer));
 }
@@ -59,7 +59,7 @@ void VectorChannelBase::work(Turn& turn) {
 }
 
 void VectorChannelBase::on_view(const View& before, Turn& turn) {
-  // Of the session that ends: keys are made with the view that it was in.
+  // Keys of the ended session need the view that it was in.
   for (Rank rank = 0; rank < place_.size(); ++rank) {
     const bool goes_on = turn.view().has(rank) && turn.view().since(rank) == before.since(rank);
     if (goes_on) continue;
@@ -163,13 +163,13 @@ VectorHandle VectorChannelBase::send_bytes(const std::vector<Rank>& to, HeaderBy
   return handle;
 }
 
-// Of a vector that nobody is sent.
+// Fails the run and returns a handle that no vector has.
 VectorHandle VectorChannelBase::diverge(std::string_view what, Turn& turn) {
   turn.diverge("stream " + config_.stream + ": " + std::string(what));
   return next_handle_++;
 }
 
-// What a vector is given to the transfer as: buffers and words are exact.
+// Returns the parts in which the transfer gets a vector: buffers and words are exact.
 std::vector<VectorChannelBase::Part> VectorChannelBase::parts(const ContentShape& shape,
                                                               Coding coding) const {
   std::vector<Part> found;
@@ -185,7 +185,7 @@ std::vector<VectorChannelBase::Part> VectorChannelBase::parts(const ContentShape
   return found;
 }
 
-// An fp64 value or a pair is never cut in two.
+// Never cuts an fp64 value or a pair in two.
 std::uint64_t VectorChannelBase::longest_piece(ContentKind kind) const {
   const std::uint64_t longest = place_.longest_piece();
   if (kind == ContentKind::doubles || kind == ContentKind::indexed) return longest / 2 * 2;
@@ -200,7 +200,7 @@ std::vector<Range> VectorChannelBase::cut(const Part& part, ContentKind kind) co
   return pieces;
 }
 
-// The same for all receivers of a vector in this session: it is encoded once.
+// Returns the same key for all receivers of a vector in this session, so it is encoded once.
 TransferKey VectorChannelBase::key_of(Rank from, Rank to, const channel::Begin& begin,
                                       const Part& part) const {
   return {.epoch = session(from == place_.self ? to : from),
@@ -213,7 +213,7 @@ bool VectorChannelBase::is_coded(const Vector& vector) const {
   return vector.begin.coding != Coding::exact;
 }
 
-// May the vector begin now? A codec has one vector of a group open at a time.
+// Returns true if the vector can begin now. A codec has one open vector per group.
 bool VectorChannelBase::has_room(const Vector& vector, Outbox& outbox, Rank to, Turn& turn) {
   if (is_coded(vector) && !vector.settled) {
     const auto open = codec_open_.find({vector.begin.coding, vector.begin.group});
@@ -233,7 +233,7 @@ void VectorChannelBase::ask(Rank to, Outbox& outbox, Turn& turn) {
   if (!std::exchange(outbox.asked, true)) turn.send(to, channel::Ask{outbox.next}, {}, kControl);
 }
 
-// Begins the first vector that waits, if it may. False: nothing is to be done now.
+// Begins the first vector in the queue if it can. Returns false if nothing changed.
 bool VectorChannelBase::advance(Rank to, Turn& turn) {
   const auto found = out_.find(to);
   if (found == out_.end() || found->second.queue.empty()) return false;
@@ -266,8 +266,8 @@ void VectorChannelBase::begin(Rank to, Outbox& outbox, Vector& vector, Turn& tur
                      within(*transfer_, turn));
 }
 
-// Moves what is left of the vector under way to the service that it has by now. Not while one
-// before it is unread: the new class could overtake that.
+// Moves the rest of the vector in flight to its current service. Waits while an earlier vector is
+// unread, which the new class could overtake.
 bool VectorChannelBase::follow_service(Rank to, Outbox& outbox, const Vector& vector, Turn& turn) {
   UnderWay& now = *outbox.under_way;
   if (now.service.priority == vector.service.priority && now.service.order == vector.service.order)
@@ -286,7 +286,7 @@ bool VectorChannelBase::follow_service(Rank to, Outbox& outbox, const Vector& ve
   return true;
 }
 
-// In the class of the pieces that follow, so that it comes before them.
+// Uses the class of the pieces that follow, so that the announcement arrives before them.
 void VectorChannelBase::announce(Rank to, Outbox& outbox, const Vector& vector, Turn& turn) {
   Inbox& inbox = in_[to];
   channel::Begin begin = vector.begin;
@@ -311,7 +311,8 @@ void VectorChannelBase::on_sent(const Sent& gone, Turn& turn) {
   if (outbox.under_way->parts_left == 0) finish(gone.to, outbox, turn);
 }
 
-// The host has all of the first vector in the queue: it arrives, or its receiver is lost.
+// Called when the host has all of the first vector in the queue: it arrives, or its receiver is
+// lost.
 void VectorChannelBase::finish(Rank to, Outbox& outbox, Turn& turn) {
   const VectorHandle handle = outbox.queue.front();
   Vector& vector = vectors_.at(handle);
@@ -330,7 +331,7 @@ void VectorChannelBase::settle(Vector& vector, Codec::Fate fate) {
   if (!is_coded(vector)) return;
   const std::pair slot{vector.begin.coding, vector.begin.group};
   const auto open = codec_open_.find(slot);
-  if (open == codec_open_.end() || open->second != vector.begin.handle) return;  // none encoded
+  if (open == codec_open_.end() || open->second != vector.begin.handle) return;  // not encoded
   codec_open_.erase(open);
   for (const Part& part : parts(vector.begin.shape, vector.begin.coding))
     coder_.settle(key_of(place_.self, place_.self, vector.begin, part).vector, part.coding, fate);
@@ -343,7 +344,7 @@ void VectorChannelBase::forget_receiver(VectorHandle handle, Rank to) {
   const auto found = vectors_.find(handle);
   found->second.left.erase(to);
   if (!found->second.left.empty()) return;
-  settle(found->second, Codec::Fate::abandoned);  // if nobody has all of it
+  settle(found->second, Codec::Fate::abandoned);  // if no receiver has all of it
   vectors_.erase(found);
 }
 
@@ -407,7 +408,7 @@ std::vector<float> VectorChannelBase::as_received(std::span<const float> values,
       const auto first = std::size_t(at.offset - range.offset);
       const Payload bytes = coder_.write(key, part.coding, at, values.subspan(first, at.length));
       const auto got = coder_.read(key, part.coding, at, bytes);
-      LH_CHECK(got);  // our own bytes
+      LH_CHECK(got);  // own bytes
       std::ranges::copy(*got, read.begin() + std::ptrdiff_t(first));
     }
   }
@@ -483,11 +484,11 @@ void VectorChannelBase::Vector::state(Archive& ar) {
   ar(report_sent, settled, since, receivers, left, pieces);
 }
 
-// --- the receiver: what is taken of a peer, in which order, up to which bound -------------------
+// --- the receiver: accepted messages of a peer, their order and limits --------------------------
 
 Status VectorChannelBase::on_message(Rank from, const Message& message, Turn& turn) {
   if (from == turn.self()) return malformed("a vector of oneself by way of the network");
-  // Of an incarnation before this one: what it says is over.
+  // From an earlier incarnation, whose session has ended.
   if (message.epoch < session(from)) return Ok{};
   const Status status =
       dispatch(Messages{}, message, [&](const auto& m) { return take(from, m, turn); });
@@ -585,7 +586,7 @@ Status VectorChannelBase::admit(Rank from, const TransferKey& key, Range range) 
   return Ok{};
 }
 
-// Words are carried as the bits of floats.
+// Carries words as the bits of floats.
 Result<std::vector<float>> VectorChannelBase::decode(const TransferKey& key, Range at,
                                                      const Payload& bytes) {
   const auto found = in_.find(key.vector.origin);
@@ -621,7 +622,7 @@ void VectorChannelBase::store(Arrival arrival) {
   if (open.filled == total) close(arrival.from, inbox, open.keep);
 }
 
-// The open vector is whole, or is discarded.
+// Closes the open vector, which is whole or discarded.
 void VectorChannelBase::close(Rank from, Inbox& inbox, bool is_live) {
   Incoming open = *std::move(inbox.open);
   inbox.open.reset();
@@ -646,7 +647,7 @@ void VectorChannelBase::close(Rank from, Inbox& inbox, bool is_live) {
   arrived_.push_back(std::move(arrived));
 }
 
-// What was discarded counts as read when all before it are.
+// Counts a discarded vector as read when all vectors before it are read.
 void VectorChannelBase::count_read(Inbox& inbox) {
   while (!inbox.unread.empty() && !inbox.unread.front().is_live) {
     inbox.unread_bytes -= inbox.unread.front().footprint;
@@ -661,7 +662,7 @@ std::optional<VectorChannelBase::Arrived> VectorChannelBase::poll_bytes(Turn& tu
   Arrived arrived = std::move(arrived_.front());
   arrived_.pop_front();
   const auto found = in_.find(arrived.from);
-  // Of a peer that is lost meanwhile, or of this node itself: nobody waits for credit.
+  // From a peer that is lost, or from this node itself: no sender waits for credit.
   if (found == in_.end() || arrived.from == turn.self() || arrived.session != session(arrived.from))
     return arrived;
   found->second.unread.front().is_live = false;
@@ -677,8 +678,8 @@ std::optional<VectorChannelBase::LostVector> VectorChannelBase::lost_bytes() {
   return one;
 }
 
-// Credit goes along with the next vector to the peer. It goes alone when the peer has asked, or
-// when half of the limits are used up.
+// Sends credit alone if the peer has asked, or if half of the limits are used up. Otherwise the
+// next vector to the peer carries it.
 void VectorChannelBase::report_reads(Rank to, Inbox& inbox, Turn& turn) {
   const std::uint64_t unreported = inbox.read - inbox.reported;
   if (unreported == 0) return;
@@ -691,7 +692,7 @@ void VectorChannelBase::report_reads(Rank to, Inbox& inbox, Turn& turn) {
   turn.send(to, channel::Credit{inbox.read}, {}, kControl);
 }
 
-// Vectors that are whole stay; what is not is discarded.
+// Keeps whole vectors and discards the unfinished one.
 void VectorChannelBase::lose_incoming(Rank peer) {
   const auto found = in_.find(peer);
   if (found == in_.end()) return;

@@ -1,21 +1,23 @@
 #pragma once
-// A VectorChannel sends one stream of vectors from a node to its peers. A vector is a header, which
-// is a struct of the strategy's own with fields(), and a content (core/vector_content.h). A
-// strategy owns one channel for each stream, each with its codec and service. docs/channels.md
+// A VectorChannel sends one stream of vectors from a node to its peers. A vector has a header,
+// which is a strategy's struct with fields(), and a content (core/vector_content.h). A strategy
+// owns one channel per stream, each with its codec and service. docs/channels.md
 //
-// Promises, for each pair of nodes and each stream:
-// - Vectors arrive in the order in which they were sent, each once and whole.
-// - A vector to several receivers is encoded once. A vector to oneself costs nothing.
-// - A receiver keeps at most ChannelLimits of what its owner has not polled. The sender waits.
-// - The owner decides on (from, header, shape) before anything is kept. What cannot be genuine is
+// Guarantees for each pair of nodes and each stream:
+// - Vectors arrive in sending order, each once and whole.
+// - A vector to several receivers is encoded once. A vector to the own node costs nothing.
+// - A receiver keeps at most ChannelLimits of vectors that its owner has not polled. The sender
+// waits.
+// - The owner decides on (from, header, shape) before anything is kept. An impossible announcement
+// is
 //   malformed and changes nothing.
-// - A cancelled vector, and what a lost peer leaves unfinished, is discarded whole and reported.
-// - A peer that comes back with a new incarnation begins at 0.
+// - Cancelled vectors, and unfinished vectors of a lost peer, are discarded whole and reported.
+// - A peer that returns with a new incarnation begins at 0.
 //
-// One vector is under way to a peer at a time; the next one follows when the host has all of it.
-// Vectors of another class of service wait until the receiver has read all before them, because
-// classes may overtake each other; so does a change of class while a vector is under way. Between
-// channels of one node in the same class the one that was owned first goes first.
+// One vector at a time is in flight to a peer; the next one follows when the host has all of it.
+// Classes of service may overtake each other. A vector of another class therefore waits until the
+// receiver has read all vectors before it, and so does a change of class in flight. Channels of one
+// node in the same class send in the order in which they were owned.
 #include <deque>
 #include <functional>
 #include <map>
@@ -32,27 +34,27 @@ namespace longhaul {
 // A vector at its sender: unique in a channel, never used again. 0: none.
 using VectorHandle = std::uint64_t;
 
-// How much of one peer's may be unread at a receiver. Equal at all nodes.
+// Limits of one peer's unread vectors at a receiver. Equal on all nodes.
 struct ChannelLimits {
   std::uint32_t vectors = 8;
   std::uint64_t bytes = 0;  // headers and contents in memory; one vector must fit
-  // Room for so many whole models of the layout, with their headers.
+  // Returns limits with room for `count` whole models of the layout and their headers.
   static ChannelLimits models(std::uint32_t count, const Layout&);
 };
 
 struct ChannelConfig {
-  std::string stream;  // its name, for messages to the user
+  std::string stream;  // name of the stream, for messages to the user
   ChannelLimits limits;
-  Service service = {};  // of vectors that name none; reliable
+  Service service = {};  // default for vectors without their own; reliable
 };
 
 struct SendOptions {
-  Coding coding = Coding::up;  // of values; buffers and other contents are exact
+  Coding coding = Coding::up;  // coding of values; buffers and other contents are exact
   std::optional<Service> service = {};
-  // Error is fed back to later vectors of the same group. Unset: the receiver's rank if there is
-  // one receiver, else the group of all vectors to several.
+  // Group for error feedback: later vectors of the same group get the error. Unset: the receiver's
+  // rank if there is one receiver, else the group of all vectors to several.
   std::optional<std::uint32_t> group = {};
-  bool report_sent = false;  // sent() tells when the host has all of it
+  bool report_sent = false;  // sent() reports the vector once the host has all of it
 };
 
 class VectorChannelBase : public Machine, public VectorPort {
@@ -60,46 +62,47 @@ class VectorChannelBase : public Machine, public VectorPort {
   using Messages = channel::Messages;
   static constexpr std::uint32_t kSeveralReceivers = 0xFFFFFFFF;  // a group
 
-  // It was sent by this node (`incoming` false) or to it, and does not arrive whole.
+  // A vector, sent by this node (`incoming` false) or to it, that does not arrive whole.
   struct LostVector {
     Rank peer = 0;
     bool incoming = false;
-    VectorHandle handle = 0;  // the sender's
-    bool cancelled = false;   // incoming: by its sender; else the peer is lost
+    VectorHandle handle = 0;  // handle at the sender
+    bool cancelled = false;   // incoming: cancelled by its sender; else the peer is lost
     std::vector<std::uint8_t> header;
     void state(auto& ar) { ar(peer, incoming, handle, cancelled, header); }
   };
-  struct SentVector {  // to one receiver
+  struct SentVector {  // a vector to one receiver
     VectorHandle handle = 0;
     Rank to = 0;
     std::uint64_t bytes = 0;
-    Time took{0};  // from send() on
+    Time took{0};  // time since send()
     void state(auto& ar) { ar(handle, to, bytes, took); }
   };
 
-  // Drops what the host does not have yet, at all receivers; those that have a part discard it.
-  // False: all of it is with the host, or was dropped before.
+  // Drops the rest that the host does not have yet, for all receivers; those that have a part
+  // discard it. Returns false if the host has all of it, or if it was dropped before.
   bool cancel(VectorHandle, Turn&);
-  // The same, of one receiver; the others get it.
+  // Does the same for one receiver; the others receive the vector.
   bool cancel(VectorHandle, Rank to, Turn&);
-  // What the host does not have yet goes with this service (reliable). False: it has all.
+  // Changes the service (reliable) of the rest that the host does not have yet. Returns false if
+  // the host has all of it.
   bool reprioritise(VectorHandle, Service, Turn&);
-  // What receiver `to` would read of these values if they were sent to it alone, next, with these
-  // options; they must be sent next.
+  // Returns the values that receiver `to` would decode if these were sent next with these options,
+  // to it alone. The next vector must be this one.
   std::vector<float> as_received(std::span<const float> values, Range, Rank to, const SendOptions&);
   std::optional<SentVector> sent();
-  // What of the vector the host does not have yet, for this receiver: values, or words of 32 bits.
+  // Returns how much the host does not have yet for this receiver: values, or words of 32 bits.
   std::uint64_t unsent(VectorHandle, Rank to) const;
-  // Vectors for `to` that are not wholly with the host.
+  // Returns the number of vectors for `to` that the host does not have completely.
   std::size_t queued(Rank to) const;
-  // What waits for whom: "stream models: rank 3 to read what it has"; "": nothing.
+  // Returns the nodes that it waits for: "stream models: rank 3 to read what it has"; "": none.
   std::string waiting_for() const;
-  // "TEXT; what waits for whom"
+  // Returns `text`, followed by "; " and waiting_for() if that is not empty.
   std::string waiting_after(const std::string& text) const {
     const std::string below = waiting_for();
     return below.empty() ? text : text + "; " + below;
   }
-  // For who learns of lost peers from views: forgets what lost() would say.
+  // Discards the reports of lost(), for owners that learn of lost peers from views.
   void drop_lost() { lost_.clear(); }
 
   Status on_message(Rank from, const Message&, Turn&) override;
@@ -129,12 +132,13 @@ class VectorChannelBase : public Machine, public VectorPort {
   VectorHandle diverge(std::string_view what, Turn&);
   std::optional<Arrived> poll_bytes(Turn&);
   std::optional<LostVector> lost_bytes();
-  // True: keep it; false: let it pass unread; an Error: the peer broke the protocol.
+  // Returns true to keep the vector, false to skip it unread, an Error if the peer broke the
+  // protocol.
   virtual Result<bool> admits(Rank from, const HeaderBytes&, const ContentShape&) = 0;
 
  private:
   // --- sender -----------------------------------------------------------------------------------
-  struct Part {  // of a vector, given to the transfer as one
+  struct Part {  // a part of a vector, one unit for the transfer
     std::uint32_t index = 0;
     Range range;
     Coding coding = Coding::exact;
@@ -145,36 +149,36 @@ class VectorChannelBase : public Machine, public VectorPort {
     void state(auto& ar) { ar(bytes, pulled); }
   };
   struct Vector {
-    channel::Begin begin;  // without seq and read, which differ from receiver to receiver
+    channel::Begin begin;  // without seq and read, which differ between receivers
     VectorContent content;
     Service service;
     bool report_sent = false;
-    bool settled = false;  // its codec was told what became of it
+    bool settled = false;  // the codec knows the fate
     Time since{0};
-    std::uint32_t receivers = 0;                  // at the start
-    std::set<Rank> left;                          // receivers that do not have all of it yet
-    std::map<std::uint64_t, CachedPiece> pieces;  // by offset; with several receivers
+    std::uint32_t receivers = 0;                  // number at the start
+    std::set<Rank> left;                          // receivers without all of it
+    std::map<std::uint64_t, CachedPiece> pieces;  // by offset; several receivers only
     void state(Archive&);
   };
   struct UnderWay {
     std::uint64_t seq = 0;
-    std::uint8_t classes = 0;     // that it was announced in, a bit each
+    std::uint8_t classes = 0;     // classes of its announcements, a bit each
     std::uint8_t parts_left = 0;  // a bit each
     std::uint64_t bytes = 0;
-    Service service = {};  // that the transfer was given
+    Service service = {};  // current service at the transfer
     void state(auto& ar) {
       ar(seq, classes, parts_left, bytes, service.delivery, service.priority, service.order);
     }
   };
-  struct Outbox {                      // to one peer
+  struct Outbox {                      // state for one peer
     std::uint64_t next = 0;            // seq
-    std::uint64_t read = 0;            // vectors that the peer has read
-    std::deque<std::uint64_t> unread;  // footprints of those that it has not
+    std::uint64_t read = 0;            // vectors read by the peer
+    std::deque<std::uint64_t> unread;  // footprints of vectors that the peer has not read
     std::uint64_t unread_bytes = 0;
-    std::uint8_t classes = 0;  // that the unread ones used, a bit each
-    bool asked = false;        // for credit, for the head of the queue
+    std::uint8_t classes = 0;  // classes of the unread ones, a bit each
+    bool asked = false;        // credit requested for the head of the queue
     std::deque<VectorHandle> queue;
-    std::optional<UnderWay> under_way;  // the first of the queue
+    std::optional<UnderWay> under_way;  // head of the queue, if in flight
     void state(auto& ar) { ar(next, read, unread, unread_bytes, classes, asked, queue, under_way); }
   };
 
@@ -202,23 +206,23 @@ class VectorChannelBase : public Machine, public VectorPort {
   // --- receiver ---------------------------------------------------------------------------------
   struct Incoming {
     channel::Begin begin;
-    bool keep = true;                // its owner wants it and its sender has not cancelled it
-    std::uint8_t cancels = 0;        // copies of Cancel
-    std::set<std::uint64_t> pieces;  // offsets of those that are there
+    bool keep = true;                // the owner wants it and the sender has not cancelled it
+    std::uint8_t cancels = 0;        // received copies of Cancel
+    std::set<std::uint64_t> pieces;  // offsets of the received pieces
     std::uint64_t filled = 0;        // values or words
-    std::vector<float> values;       // or the bits of words
+    std::vector<float> values;       // values, or the bits of words
     void state(auto& ar) { ar(begin, keep, cancels, pieces, filled, values); }
   };
   struct Unread {
     std::uint64_t footprint = 0;
-    bool is_live = true;  // false: discarded; it counts until all before it are read
+    bool is_live = true;  // false: discarded; counts until all before it are read
     void state(auto& ar) { ar(footprint, is_live); }
   };
-  struct Inbox {                    // of one peer
-    std::uint64_t next = 0;         // seq of the one that is open or comes next
+  struct Inbox {                    // state for one peer
+    std::uint64_t next = 0;         // seq of the open vector or the next one
     std::uint64_t read = 0;         // vectors read or discarded
-    std::uint64_t reported = 0;     // of them, what the peer was told
-    std::uint64_t asked_up_to = 0;  // the peer wants to know of each before this one
+    std::uint64_t reported = 0;     // reads that the peer knows of
+    std::uint64_t asked_up_to = 0;  // the peer wants a report of each read before this one
     std::uint64_t unreported_bytes = 0;
     std::uint64_t unread_bytes = 0;
     std::deque<Unread> unread;
@@ -269,18 +273,18 @@ class VectorChannel final : public VectorChannelBase {
     LostVector what;
     Header header;
   };
-  // Asked when a vector is announced, before anything of it is kept.
+  // Called when a vector is announced, before anything of it is kept.
   using Admission = std::function<Result<bool>(Rank from, const Header&, const ContentShape&)>;
 
-  // `up` and `down`: null writes fp32. `place` is that of the node, `transfer` the job's.
+  // `up` and `down`: null writes fp32. `place`: the node's own; `transfer`: the job's.
   VectorChannel(const Place& place, ChannelConfig config, std::unique_ptr<Transfer> transfer,
                 std::unique_ptr<Codec> up, std::unique_ptr<Codec> down, Admission admission)
       : VectorChannelBase(place, std::move(config), std::move(transfer), std::move(up),
                           std::move(down)),
         admission_(std::move(admission)) {}
 
-  // Receivers that are not in the view are reported as lost. A number that is not finite, or is
-  // beyond its range in the header, fails the run as diverged: no receiver would take it.
+  // Sends a vector. Receivers outside the view are reported as lost. A header number that is not
+  // finite or out of range fails the run as diverged, because no receiver would accept it.
   VectorHandle send(const std::vector<Rank>& to, const Header& header, VectorContent content,
                     const SendOptions& options, Turn& turn) {
     if (const auto number = number_out_of_range(header); !number.empty())
@@ -289,7 +293,8 @@ class VectorChannel final : public VectorChannelBase {
     const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
     return send_bytes(to, {first, first + bytes.size()}, std::move(content), options, turn);
   }
-  // What came, once; to be drained in on_progress, or later: what is not polled counts.
+  // Returns the next received vector, once. Must be drained in on_progress or later: unpolled
+  // vectors count against the limits.
   std::optional<Received> poll(Turn& turn) {
     auto arrived = poll_bytes(turn);
     if (!arrived) return std::nullopt;

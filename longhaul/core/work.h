@@ -1,5 +1,5 @@
 #pragma once
-// What a learner can be asked to compute, one step at a time, and what it answers.
+// Requests to a learner, one step at a time, and its answers.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,15 +20,15 @@ inline Snapshot snapshot_of(std::vector<float> values) {
 
 // One mini-batch gradient, applied at once by the local optimiser.
 struct LocalStep {
-  // The answer says which parameters so many local steps after this one read; 0: it need not.
+  // Number of following steps whose parameters the answer lists; 0: none.
   std::uint32_t ahead = 0;
 };
 // One mini-batch gradient, left in grads(); parameters stay.
 struct Gradient {};
-// The local optimiser takes the vector that stands in grads() as the gradient. No batch, no time.
+// Step of the local optimiser with the gradient in grads(). No batch, no time.
 struct ApplyGradient {
-  // Of the layout's entries those from `first` to before `end` alone, by an optimiser of their own;
-  // 0 and 0: all. A learner is asked for all, or for the same parts in each step.
+  // Range of the layout's entries, from `first` to before `end`, with its own optimiser; 0 and 0:
+  // all. A learner gets requests for all, or for the same parts in each step.
   std::uint32_t first = 0, end = 0;
   bool whole() const { return end == 0; }
 };
@@ -37,35 +37,35 @@ struct ProximalStep {
   double mu = 0;
   Snapshot anchor;
 };
-// Gradient, and beside it the factors of these layers' gradients: u (batch x out) and v (batch x
-// in), u^T v being the gradient. The numbers are those of the layout's entries that are
+// Gradient, plus the factors of these layers' gradients: u (batch x out) and v (batch x in), where
+// u^T v is the gradient. The numbers are those of layout entries that are
 // LayerRange::Linear::weight.
 struct SufficientFactors {
   std::vector<std::uint32_t> layers;
 };
-// The forward pass of a Gradient in parts, from the input to the output, each of which reads its
-// own parameters alone: those of a later part may still change (Jayarajan et al., "Priority-based
-// parameter propagation for distributed DNN training", MLSys 2019). BackwardPart follows the last
-// one, and says loss and samples.
+// Forward pass of a Gradient in parts, from the input to the output. Each part reads only its own
+// parameters; those of later parts may still change (Jayarajan et al., "Priority-based parameter
+// propagation for distributed DNN training", MLSys 2019). BackwardPart follows the last part and
+// returns loss and samples.
 struct ForwardPart {
-  // Of the layout's entries, those from `first` to before `end`. The first part begins with entry 0
-  // and takes the batch, the last one ends with the last parameter, each other one begins with a
-  // LayerRange::Linear::weight. A part of entry 0 begins anew.
+  // Range of the layout's entries, from `first` to before `end`. The first part begins with entry 0
+  // and takes the batch, and the last one ends with the last parameter. Other parts begin with a
+  // LayerRange::Linear::weight. A part with entry 0 restarts the pass.
   std::uint32_t first = 0, end = 0;
-  double share = 1;  // of the time of a step, for hosts that model it
+  double share = 1;  // share of a step's time, for hosts that model it
 };
-// A Gradient in parts, from the output to the input, so that what is done of it can be sent while
-// the rest is computed (wait-free backpropagation: Zhang et al., "Poseidon", ATC 2017, section 3).
-// The first part takes the batch and does the forward pass, unless ForwardPart has; each leaves its
-// gradient in grads(), and answers the factors of its layers as SufficientFactors does. Parameters
-// stay until the last part is done. Loss, samples and `exhausted` are answered with the first part.
+// A Gradient in parts, from the output to the input, so that finished parts can be sent while the
+// rest is computed (wait-free backpropagation: Zhang et al., "Poseidon", ATC 2017, section 3). The
+// first part takes the batch and does the forward pass, unless ForwardPart has. Each part leaves
+// its gradient in grads() and returns the factors of its layers as in SufficientFactors. Parameters
+// stay until the last part is done. The first part returns loss, samples and `exhausted`.
 struct BackwardPart {
-  // Of the layout's entries, those from `first` to before `end`. The first part ends with the last
-  // parameter, the last part begins with entry 0, each other one with a LayerRange::Linear::weight.
+  // Range of the layout's entries, from `first` to before `end`. The first part ends with the last
+  // parameter, the last part begins with entry 0, other parts with a LayerRange::Linear::weight.
   std::uint32_t first = 0, end = 0;
   bool begins = false;                // the first part
-  std::vector<std::uint32_t> layers;  // of them, whose factors are asked for
-  double share = 1;                   // of the time of a step, for hosts that model it
+  std::vector<std::uint32_t> layers;  // layers of the part whose factors are returned
+  double share = 1;                   // share of a step's time, for hosts that model it
 };
 // argmin over x of f(x) + <linear, x> + sum over (weight, anchor) of weight/2 |x - anchor|^2, in
 // fp64, over the parameters. f is the loss over the whole shard: its mean, or the sum if `summed`.
@@ -86,27 +86,28 @@ struct ScratchStep {};
 struct Score {
   Snapshot model;
 };
-// The local optimiser forgets its state: momentum, moments. Its schedule goes on. No batch, no
+// Clears the local optimiser's state (momentum, moments). Its schedule continues. No batch, no
 // time.
 struct ResetOptimizer {};
-// The vectors of the local optimiser (momentum; both moments of adam), one after the other, each of
-// the parameters: first set to `set` unless that is empty, then answered. No batch, no time.
+// Vectors of the local optimiser (momentum; both moments of adam), concatenated, each with one
+// value per parameter. They are first replaced by `set` unless that is empty, then returned. No
+// batch, no time.
 struct OptimizerState {
   std::vector<float> set = {};
-  // Instead of the vectors all that the optimiser keeps, its count of steps and its schedule's too:
-  // bytes that only a learner of the same job reads, four in each number (pack_bytes).
+  // Returns the complete optimiser state instead, with its counts of steps and of its schedule:
+  // bytes for learners of the same job only, four per number (pack_bytes).
   bool whole = false;
 };
-// One of the two models of an index of growing data (focus/), on items. `cheap` answers a feature
-// vector and a score for each class, item after item; `accurate` the number of a class for each.
+// One of the two models of an index of growing data (focus/), on items. `cheap` returns a feature
+// vector and a score per class for each item; `accurate` returns the class number of each item.
 struct Infer {
   enum class Model : std::uint8_t { cheap, accurate };
   Model model = Model::cheap;
   std::vector<Item> items;
 };
 
-// The gradient at params() on the first `samples` of this node's own samples (on all of them if
-// there are fewer), left in grads(). Nothing else changes: it reads no batch. No time.
+// Gradient at params() on the first `samples` of this node's own samples (all of them if there are
+// fewer), left in grads(). Nothing else changes, and no batch is read. No time.
 struct FixedGradient {
   std::uint32_t samples = 1000;
 };
@@ -115,14 +116,14 @@ using Work = std::variant<LocalStep, Gradient, ApplyGradient, ProximalStep, Suff
                           LocalSolve, ScratchStep, Score, ResetOptimizer, FullGradient, Infer,
                           FixedGradient, BackwardPart, OptimizerState, ForwardPart>;
 
-// "backward part", for people.
+// Returns a name for messages, such as "backward part".
 std::string_view name_of(const Work&);
-// Is it a step on a batch of the data that a strategy may use for the model?
+// Returns true for a step on a batch of the data that a strategy may use for the model.
 bool trains(const Work&);
 
-// Bytes as numbers to be copied, not to be counted with: their length, then four in each.
+// Packs bytes into numbers for copying only: their length, then four bytes in each number.
 std::vector<float> pack_bytes(std::span<const std::byte>);
-// The other way round; an Error if they hold no such bytes.
+// Unpacks such numbers; returns an Error if they hold no packed bytes.
 Result<Buffer> unpack_bytes(std::span<const float>);
 
 class Archive;
@@ -137,13 +138,13 @@ struct StepResult {
   std::uint64_t shard_size = 0;       // samples this node holds
   bool exhausted = false;             // an epoch of the shard ended with this step
   double accuracy = 0;                // Score only
-  std::vector<float> factors = {};    // SufficientFactors: of each layer u then v, row major
+  std::vector<float> factors = {};    // SufficientFactors: u, then v for each layer, row major
   std::vector<double> solution = {};  // LocalSolve; FullGradient: the gradient
   std::vector<float> outputs = {};    // Infer, OptimizerState
-  // LocalStep with `ahead`, of a model that looks up rows of tables: what the steps after it read,
-  // ascending and apart. Empty: every parameter.
+  // LocalStep with `ahead`, in a model that looks up rows of tables: parameters that the following
+  // steps read, ascending and disjoint. Empty: every parameter.
   std::vector<Range> reads_next = {};
-  Time elapsed{0};  // written by the host: virtual or real
+  Time elapsed{0};  // set by the host: virtual or real
 
   void state(auto& archive) {
     archive(loss, samples, shard_size, exhausted, accuracy, factors, solution, outputs, reads_next,
@@ -151,7 +152,7 @@ struct StepResult {
   }
 };
 
-// All steps of one Turn::compute together.
+// Sum of all steps of one Turn::compute.
 struct Computed {
   std::uint32_t steps = 0;
   double loss = 0;  // mean over the steps
@@ -165,7 +166,7 @@ struct Computed {
     shard_size = step.shard_size;
     elapsed += step.elapsed;
   }
-  // The same of what was computed after it.
+  // Adds later results.
   void add(const Computed& more) {
     if (more.steps == 0) return;
     steps += more.steps;

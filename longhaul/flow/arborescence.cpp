@@ -9,19 +9,19 @@ namespace longhaul::flow {
 namespace {
 
 constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
-constexpr double kWorthIt = 1e-9;  // of what a node's place costs, that another is to save
-constexpr int kMaxPasses = 8;      // of flatten(); each one looks at every node once
+constexpr double kWorthIt = 1e-9;  // least saving by another parent, as a share of the price
+constexpr int kMaxPasses = 8;      // passes of make_shallower(); each looks at every node once
 
-// The cycles that parents form before they are a tree.
+// The cycles among parents that form no tree yet.
 struct Cycles {
-  std::vector<std::uint32_t> of;  // of each node; kNoNode: on none
+  std::vector<std::uint32_t> of;  // by node, its cycle; kNoNode: on none
   std::uint32_t count = 0;
 };
 
 Cycles find_cycles(const Parents& parents) {
   const auto nodes = std::uint32_t(parents.size());
   Cycles cycles{std::vector<std::uint32_t>(nodes, kNoNode)};
-  std::vector<std::uint32_t> seen(nodes, kNoNode);  // from which start
+  std::vector<std::uint32_t> seen(nodes, kNoNode);  // by node, the start that reached it
   for (std::uint32_t start = 0; start < nodes; ++start) {
     std::uint32_t at = start;
     while (seen[at] == kNoNode) {
@@ -35,18 +35,19 @@ Cycles find_cycles(const Parents& parents) {
   return cycles;
 }
 
-// The graph with each cycle drawn together into one node.
+// The graph with each cycle contracted into one node.
 struct Contracted {
   struct Edge {
     std::uint32_t from = 0, to = 0;  // in the graph before
   };
-  std::vector<std::uint32_t> node;  // of each node before
+  std::vector<std::uint32_t> node;  // by node of the graph before
   std::uint32_t nodes = 0;
   std::vector<double> costs;
-  std::vector<Edge> edges;  // the one that each stands for
+  std::vector<Edge> edges;  // the edge that each stands for
 };
 
-// An edge into a cycle takes the place of the one there: it costs what it costs more than that.
+// Returns the contracted graph. An edge into a cycle replaces the one there, so its cost is the
+// difference.
 Contracted contract(std::span<const double> costs, const Parents& parents, const Cycles& cycles) {
   const auto nodes = std::uint32_t(parents.size());
   Contracted to{{}, cycles.count, {}, {}};
@@ -67,7 +68,7 @@ Contracted contract(std::span<const double> costs, const Parents& parents, const
   return to;
 }
 
-// All nodes, each after the one before it on its way.
+// Returns all nodes, each after its parent.
 std::vector<std::uint32_t> in_order(const Parents& parents) {
   std::vector<std::uint32_t> order, path;
   std::vector<bool> known(parents.size());
@@ -92,7 +93,7 @@ std::vector<double> ways_in(const std::vector<std::uint32_t>& order, const Paren
   return path_lengths;
 }
 
-// The node and all whose ways pass it.
+// Returns the node and all nodes below it.
 std::vector<bool> those_below(std::uint32_t node, const std::vector<std::uint32_t>& order,
                               const Parents& parents) {
   std::vector<bool> below(parents.size());
@@ -133,7 +134,7 @@ void make_shallower(Parents& parents, std::span<const double> costs,
   const auto nodes = std::uint32_t(parents.size());
   auto order = in_order(parents);
   auto way = ways_in(order, parents, lengths);
-  // What it takes to hang `v`, and `moved` nodes with it, under `u`.
+  // Price of hanging `v`, and `moved` nodes with it, under `u`.
   const auto price = [&](std::uint32_t u, std::uint32_t v, double moved) {
     return costs[u * nodes + v] + weight * moved * (way[u] + lengths[u * nodes + v]);
   };

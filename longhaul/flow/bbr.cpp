@@ -12,17 +12,18 @@ constexpr std::uint64_t kRounds = 10;  // that the largest rate is remembered fo
 constexpr Nanoseconds kTripFor = std::chrono::seconds(10);
 constexpr Nanoseconds kRest = milliseconds(200);
 constexpr double kLeastWindow = 4;
-constexpr double kMargin = 0.99;  // of the rate that is paced: queues drain slowly
+constexpr double kMargin = 0.99;  // paced share of the rate: queues drain slowly
 constexpr double kDrain = 1000.0 / 2885;
 constexpr std::array<double, 8> kCycle = {1.25, 0.75, 1, 1, 1, 1, 1, 1};
 constexpr double kGrowth = 1.25;
 constexpr std::uint32_t kFullRounds = 3;
-constexpr double kBurst_s = 1.0 / 1024;     // of data at the rate leave together
-constexpr double kSlowBytes_s = 1.2e6 / 8;  // below it packets leave one by one
-constexpr double kMostBurst = 44;           // packets of 64 KiB
+constexpr double kBurst_s = 1.0 / 1024;     // seconds of data that leave together
+constexpr double kSlowBytes_s = 1.2e6 / 8;  // rate below which packets leave one by one
+constexpr double kMostBurst = 44;           // packets in 64 KiB
 constexpr std::uint32_t kExtraRounds = 5;
-constexpr double kExtra_s = 0.1;  // most of the rate that is held back
-// Policers: intervals of 4 to 16 round trips in which a fifth is lost, two alike; then 48 rounds.
+constexpr double kExtra_s = 0.1;  // maximum extra window, in seconds of the rate
+// Policers: two intervals of 4 to 16 round trips with similar rates, in which a fifth of the
+// packets is lost; then 48 rounds at that rate.
 constexpr std::uint32_t kIntervalLeast = 4, kIntervalMost = 16, kFixedRounds = 48;
 constexpr double kPolicedShare = 50.0 / 256, kAlike = 1.0 / 8, kAlikeBytes_s = 500;
 

@@ -1,7 +1,7 @@
 #pragma once
-// The congestion control BBR, version 1, packet by packet, as in Linux. It decides how many packets
-// may be in flight, and how fast they leave, by two estimates: the largest delivery rate of the
-// last ten round trips, and the shortest round trip of the last ten seconds.
+// The congestion control BBR, version 1, packet by packet, as in Linux. Two estimates decide how
+// many packets may be in flight, and how fast they leave. One is the largest delivery rate of the
+// last ten round trips, the other the shortest round trip of the last ten seconds.
 //
 //   startup    2.89 x the rate, until three round trips bring no quarter more
 //   drain      the inverse, until the queue of the startup has gone
@@ -31,23 +31,23 @@ using Nanoseconds = std::chrono::nanoseconds;
 // An acknowledgement, as a sample of the delivery rate (in packets).
 struct RateSample {
   Nanoseconds now{0};
-  std::uint64_t delivered = 0;        // since the acknowledged packet was sent
-  double interval_s = 0;              // in which they were; 0: no sample
-  std::uint64_t prior_delivered = 0;  // of the connection, when that packet was sent
+  std::uint64_t delivered = 0;        // packets since the acknowledged packet was sent
+  double interval_s = 0;              // time in which they were delivered; 0: no sample
+  std::uint64_t prior_delivered = 0;  // delivered by the connection when that packet was sent
   std::uint64_t prior_in_flight = 0;  // before this acknowledgement
-  std::uint32_t acked = 0;            // packets that it names for the first time
-  std::uint32_t losses = 0;           // found by it
-  std::optional<double> rtt_s;        // of the newest packet, sent once
+  std::uint32_t acked = 0;            // packets that it acknowledges for the first time
+  std::uint32_t losses = 0;           // losses that it shows
+  std::optional<double> rtt_s;        // round trip of the newest packet, sent once
   bool app_limited = false;
-  bool ack_delayed = false;  // its receiver may have waited with it
+  bool ack_delayed = false;  // the receiver may have held it back
 };
 
 // The connection's counters at that time.
 struct Counts {
   std::uint64_t delivered = 0, lost = 0;
   std::uint64_t in_flight = 0;
-  bool recovering = false;   // something that is lost is not replaced yet
-  Nanoseconds next_send{0};  // by pacing
+  bool recovering = false;   // a lost packet is not replaced yet
+  Nanoseconds next_send{0};  // as paced
 };
 
 class Bbr {
@@ -57,17 +57,18 @@ class Bbr {
   // `random` draws the phase of its cycle at which it begins to probe.
   explicit Bbr(double bytes_per_packet, Random random) : mss_(bytes_per_packet), random_(random) {}
 
-  // The connection is open. `rtt_s`: of its first packets.
+  // Called when the connection is open. `rtt_s`: round trip of its first packets.
   void begin(double rtt_s, Nanoseconds now);
-  // As begin(), with the window that it has.
+  // Starts again as by begin(), with the window that it has.
   void renew(double rtt_s, Nanoseconds now);
   bool is_paced() const { return most_pacing_ < kUnlimited; }
-  // A small packet by itself was answered in a pause.
+  // Called when a single small packet was answered in a pause.
   void on_ping(double rtt_s, Nanoseconds now);
-  // True: it rests. The owner then treats the connection as short of data.
+  // Returns true while it rests. The owner then treats the connection as short of data.
   bool on_ack(const RateSample&, const Counts&);
-  void on_timeout(const Counts&, Nanoseconds now);  // all that was in flight counts as lost
-  // Data after a pause in which nothing was in flight and the sender had nothing to send.
+  void on_timeout(const Counts&, Nanoseconds now);  // packets in flight count as lost
+  // Called for data after a pause in which nothing was in flight and the sender had nothing to
+  // send.
   void on_restart(Nanoseconds now);
 
   double window() const { return window_; }                          // packets

@@ -12,19 +12,19 @@
 namespace longhaul::flow {
 namespace {
 
-// --- where delays count beside rates: docs/bounds.md has the proofs
+// --- delays and rates together: docs/bounds.md has the proofs
 
-// Beyond so many sites only bandwidth counts: all shortest paths take time with their cube.
+// With more sites only bandwidth counts: all shortest paths take time with their cube.
 constexpr std::size_t kMaxSitesForDelays = 200;
 
-// A pair that may carry bytes of use from `late` seconds before the end backwards: with its first
-// useful byte at the earliest, and its last one at the latest, both count.
+// A pair of sites that carries no useful bytes during a part of the collective. This part is the
+// time before its first useful byte at the earliest, and after its last one at the latest.
 struct Window {
-  double late = 0;  // seconds of the collective in which it carries nothing of use
+  double late = 0;  // seconds of the collective without useful bytes on the pair
   double rate = 0;
 };
 
-// The least time in which they carry so many bytes.
+// Returns the least time in which the windows carry these bytes.
 double time_for(std::vector<Window>& windows, double bytes) {
   std::sort(windows.begin(), windows.end(),
             [](const Window& a, const Window& b) { return a.late < b.late; });
@@ -79,8 +79,8 @@ class Delays {
       longest_ = {Limit::What::delays, seconds, std::move(sites)};
   }
 
-  // The result of `to` depends on all bytes of `from`: each leaves it over some pair, and comes
-  // over some pair.
+  // Offers a limit: the result of `to` depends on all bytes of `from`. Each leaves `from` over some
+  // pair, and reaches `to` over some pair.
   void from_one_to_one(std::uint32_t from, std::uint32_t to) {
     std::vector<Window> out, in;
     double last_hop = kUnlimited;
@@ -95,7 +95,7 @@ class Delays {
           {from, to});
   }
 
-  // Bytes of all messages that are sent by then and arrive by the end.
+  // Returns the most bytes that can be sent by this time of the collective and arrive by its end.
   double sent_by(double time) const {
     double sum = 0;
     for (std::size_t from = 0; from < n_; ++from) {
@@ -110,7 +110,8 @@ class Delays {
     return sum;
   }
 
-  // Halves the interval until it is as narrow as doubles are; from below, so that it stays a bound.
+  // Offers a limit. Halves the interval until it is as narrow as doubles are; from below, so that
+  // it stays a bound.
   void all_together() {
     const double bytes = double(n_ - 1) * (all_reduce() ? 2 : 1) * task_.bytes;
     double low = 0, high = 1e-6;
@@ -132,8 +133,8 @@ class Delays {
   Limit longest_;
 };
 
-// The longest of these limits. Absent: no delays, nothing to bound, or too many sites. A delay that
-// varies (jitter, trace) counts as none.
+// Returns the longest of these limits. Absent: no delays, nothing to bound, or too many sites. A
+// delay that varies (jitter, trace) counts as none.
 std::optional<Limit> delay_limit(const Wan& wan, const Capacities& at, const Task& task) {
   if (at.sites < 2 || at.sites > kMaxSitesForDelays) return std::nullopt;
   return Delays(wan, at, task).find();
@@ -159,7 +160,7 @@ class Limits {
     longest_[std::size_t(What::delays)] = delay_limit(wan_, at_, task_);
     for (std::optional<Limit>& limit : longest_)
       if (limit) bound.limits.push_back(*std::move(limit));
-    // Of equal ones the simplest: kinds are in that order.
+    // Among equal limits, the simplest comes first: kinds are in that order.
     std::stable_sort(bound.limits.begin(), bound.limits.end(), [](const Limit& a, const Limit& b) {
       return a.seconds > b.seconds * (1 + 1e-12);
     });

@@ -1,7 +1,7 @@
 #pragma once
-// How fast a collective can be on a Wan, whatever overlay, strategy or plan carries it out:
-// physical lower bounds of all-reduce and broadcast, derived in docs/bounds.md. Traffic within a
-// site is left out; each site holds one vector.
+// Lower bounds on the time of a collective on a Wan, for any overlay, strategy or plan: physical
+// bounds of all-reduce and broadcast, derived in docs/bounds.md. Traffic within a site is left out;
+// each site holds one vector.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,8 +22,8 @@ enum class Collective : std::uint8_t {
 
 struct Task {
   Collective op = Collective::all_reduce;
-  double bytes = 0;        // of one vector, in IP bytes as rates count
-  std::uint32_t root = 0;  // broadcast: the site that has it
+  double bytes = 0;        // size of one vector in IP bytes, the unit of rates
+  std::uint32_t root = 0;  // broadcast: the site that has the vector
 };
 
 // One lower bound on the time, and its cause.
@@ -31,13 +31,13 @@ struct Limit {
   enum class What : std::uint8_t { uplink, downlink, all_uplinks, all_downlinks, cut, delays };
   What what = What::uplink;
   double seconds = 0;
-  // The site; for a cut the sending side; for delays from which site to which, empty: of all.
+  // The site. Cut: the sites of the sending side. Delays: source and destination; empty: all sites.
   std::vector<std::uint32_t> sites = {};
 };
 
 struct Bound {
-  double seconds = 0;         // the longest of the limits; 0: nothing limits it
-  double bandwidth_s = 0;     // of those that leave delays out
+  double seconds = 0;         // the longest of the limits; 0: no limit
+  double bandwidth_s = 0;     // the longest of the limits without delays
   std::vector<Limit> limits;  // the longest of each kind; the binding one first
 };
 

@@ -53,8 +53,9 @@ bool is_better(const Circle& a, const Circle& b) {
   return std::pair(a.slowest, a.sum) > std::pair(b.slowest, b.sum);
 }
 
-// The way home that is worth most from each place with each set of others still to be visited. A
-// set is a mask without place 0; what a way is worth, `join` makes of a hop and the rest.
+// Returns the order of greatest worth: the best path home from each place, for each set of places
+// still to visit. A set is a mask without place 0. `join` computes the worth of a path from its
+// first hop and the rest.
 template <class Join>
 Places best_way(const Rates& rate, Join&& join) {
   const std::uint32_t n = rate.size();
@@ -105,7 +106,7 @@ Places fastest_next(const Rates& rate) {
   return order;
 }
 
-// Turns stretches round while that makes the circle better.
+// Reverses ranges of the circle while that makes it better.
 Circle two_opt(Circle circle, const Rates& rate) {
   constexpr std::uint64_t kMaxHops = 20'000'000;  // looked at; a tenth of a second
   std::uint64_t hops = 0;

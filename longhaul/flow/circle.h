@@ -12,16 +12,16 @@ using HopRate = std::function<double(std::uint32_t from, std::uint32_t to)>;
 
 struct Circle {
   std::vector<std::uint32_t> order;  // begins with place 0
-  double slowest = 0;                // of its hops
-  double sum = 0;  // of the rates of all hops, unlimited ones as the fastest other
+  double slowest = 0;                // least rate of its hops
+  double sum = 0;  // sum of the rates of all hops; unlimited hops count as the fastest other hop
 };
 
-// Up to so many the best of all circles is found (Bellman 1962, Held and Karp 1962); beyond, a good
-// one: from place 0 always to the fastest next, improved by 2-opt (Croes 1958) while that helps and
-// the work is bearable.
+// Largest n for which the best of all circles is found (Bellman 1962, Held and Karp 1962). Above
+// it, a good circle is found: from each place to the fastest next, improved by 2-opt (Croes 1958)
+// within a limit of work.
 inline constexpr std::uint32_t kMaxExactCircle = 12;
 
-// n > 0. The same rates give the same circle; where all are alike, 0 1 2 ...
+// n > 0. Equal arguments give the same circle; if all rates are equal, 0 1 2 ...
 Circle best_circle(std::uint32_t n, const HopRate&);
 
 }  // namespace longhaul::flow

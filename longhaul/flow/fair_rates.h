@@ -5,7 +5,7 @@
 //
 // A change can affect flows that share a link with it, directly or through other flows, if the link
 // is full before or after. A link with spare capacity before and after limits no flow and does not
-// propagate the change; a flow on such links that only its cap limits changes alone.
+// propagate the change. A flow on such links that only its cap limits changes alone.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace longhaul::flow {
 
 class FairRates {
  public:
-  // Links and flows are numbered from 0 in order of adding and stay. A flow is idle at first.
-  // finite, >= 0
+  // Links and flows are numbered from 0 in order of adding, and stay. A flow is idle at first.
+  // `capacity`: finite, >= 0.
   std::uint32_t add_link(double capacity) {
     LH_CHECK(capacity >= 0 && std::isfinite(capacity));
     links_.push_back({.capacity = capacity, .settled = capacity, .uses = {}});
@@ -41,7 +41,7 @@ class FairRates {
     return std::uint32_t(flows_.size() - 1);
   }
 
-  // Its links from now on, one at least, each once: a multicast whose receivers change.
+  // Sets the flow's links, one at least, each once: for a multicast whose receivers change.
   void set_links(std::uint32_t index, const std::vector<std::uint32_t>& links) {
     LH_CHECK(!links.empty());
     Flow& flow = flows_.at(index);
@@ -85,16 +85,16 @@ class FairRates {
     LH_CHECK(cap >= 0);
     Flow& flow = flows_.at(index);
     const bool was = flow.changed();
-    // A cap that does not limit makes room for another such cap: nothing changes.
+    // If neither the old nor the new cap limits the flow, nothing changes.
     if (flow.was_busy && flow.rate_of(std::min(cap, flow.was_cap)) > flow.rate) flow.was_cap = cap;
     flow.cap = cap;
     touch(index, was);
   }
 
-  // Whether anything is otherwise than at the last settle(): a flow that paused and went on
-  // meanwhile is not.
+  // Returns true if anything differs from the last settle(). A flow that paused and continued
+  // meanwhile does not count.
   bool unsettled() const { return unsettled_ > 0; }
-  // Answers with the flows whose rates have changed, ascending; valid until the next call.
+  // Returns the flows whose rates have changed, ascending; valid until the next call.
   const std::vector<std::uint32_t>& settle() {
     moved_.clear();
     near_links_.clear();
@@ -125,7 +125,7 @@ class FairRates {
     touched_links_.clear();
     unsettled_ = 0;
     solve();
-    // A flow that moved twice may be back where it was.
+    // A flow that moved twice may have its old rate.
     changed_.clear();
     std::ranges::stable_sort(moved_, {}, [](const auto& one) { return one.first; });
     for (std::size_t i = 0; i < moved_.size(); ++i) {
@@ -141,7 +141,7 @@ class FairRates {
   std::uint32_t weight(std::uint32_t flow) const { return flows_[flow].weight; }
   bool has_link(std::uint32_t link) const { return link < links_.size(); }
   double capacity(std::uint32_t link) const { return links_[link].capacity; }
-  // The least capacity on its way.
+  // Returns the least capacity on the flow's path.
   double narrowest(std::uint32_t index) const {
     const Flow& flow = flows_[index];
     double least = kUnlimited;
@@ -150,7 +150,8 @@ class FairRates {
     return least;
   }
 
-  // Saves what changes; loads into one with the same links and flows, which pass the same links.
+  // Saves the state that changes; loads into an object with the same links and flows, on the same
+  // paths.
   void state(Archive& ar) {
     ar.expect("shares of " + std::to_string(links_.size()) + " links and " +
               std::to_string(flows_.size()) + " flows");
@@ -182,10 +183,10 @@ class FairRates {
   }
 
  private:
-  // A link with so much of its capacity to spare does not limit anybody. Loads are sums in order of
-  // history; nothing but the work saved depends on how they round.
+  // A link below this share of its capacity limits no flow. Loads are sums in order of history;
+  // their rounding affects only the work saved.
   static constexpr double kRoom = 1 - 1e-6;
-  // With less than this it is likely to be full soon, and to leave it out at first is no saving.
+  // Above this share a link is likely to be full soon, and leaving it out at first saves nothing.
   static constexpr double kMuchRoom = 0.7;
   struct Use {  // a busy flow of a link
     std::uint32_t flow = 0;
@@ -194,18 +195,18 @@ class FairRates {
   struct Link {
     double capacity = 0;
     double settled = 0;  // the capacity at the last settle()
-    double load = 0;     // sum of rates, about
+    double load = 0;     // sum of rates, approximate
     bool touched = false;
-    bool other_flows = false;  // a busy flow came to it, or left it, by set_links()
-    std::uint32_t seen = 0;    // in which walk
-    std::uint32_t local = 0;   // its number in the part that is solved
-    bool roomy = false;        // left out of that, but its load changes by `more`
+    bool other_flows = false;  // set_links() added or removed a busy flow
+    std::uint32_t seen = 0;    // the last walk that visited it
+    std::uint32_t local = 0;   // index in the part that is solved
+    bool roomy = false;        // not in that part, but its load changes by `more`
     double more = 0;
     std::vector<Use> uses;
     bool has_room() const { return load < settled * kMuchRoom; }
   };
   struct Flow {
-    std::uint32_t first = 0, links = 0;  // of crossings_
+    std::uint32_t first = 0, links = 0;  // range of crossings_
     std::uint32_t room = 0;              // crossings that it may use, from `first` on
     std::uint32_t weight = 1;
     std::uint8_t priority = 0;
@@ -216,7 +217,7 @@ class FairRates {
     std::uint32_t seen = 0;
 
     bool changed() const { return busy != was_busy || (busy && cap != was_cap); }
-    // The rate of a flow that only this cap limits, as FairShare rounds it.
+    // Returns the rate of a flow that only this cap limits, as FairShare rounds it.
     double rate_of(double limit) const { return std::min(limit / weight * weight, limit); }
     double rate_of_cap() const { return busy ? rate_of(cap) : 0; }
   };
@@ -231,7 +232,7 @@ class FairRates {
     if (!std::exchange(flow.touched, true)) touched_flows_.push_back(index);
   }
 
-  // Whether the change of this flow is nobody else's business.
+  // Returns true if the change of this flow affects no other flow.
   bool is_alone(const Flow& flow) const {
     const double before = flow.rate, after = flow.rate_of_cap();
     if (flow.links > 0 &&
@@ -277,7 +278,7 @@ class FairRates {
     }
   }
 
-  // Its links change by `load`, and are looked at when rates are settled.
+  // Changes the load of the flow's links by `load`, and marks them for settle().
   void note_other_flows(const Flow& flow, double load) {
     for (std::uint32_t c = flow.first; c < flow.first + flow.links; ++c) {
       const std::uint32_t index = crossings_[c].link;
@@ -288,7 +289,7 @@ class FairRates {
     }
   }
 
-  // A flow that begins, or whose cap is another, is part of what is solved; one that ends is not.
+  // Visits a flow that begins or has another cap, so that it is solved; removes one that ends.
   void change_with_others(std::uint32_t index) {
     if (flows_[index].busy) return visit_flow(index);
     const Flow& flow = flows_[index];
@@ -315,14 +316,14 @@ class FairRates {
     near_links_.push_back(index);
   }
 
-  // All that is connected with what was visited so far by links without room. A link with room
-  // takes part only if it turns out that it has none afterwards.
+  // Solves the part that links without room connect with the links and flows visited so far. A link
+  // with room takes part only if it has none afterwards.
   void solve() {
     std::size_t next = 0;
     do {
       for (; next < near_links_.size(); ++next)
         for (const Use& use : links_[near_links_[next]].uses) visit_flow(use.flow);
-      if (near_flows_.size() > flows_.size() / 4) {  // in order of memory: quicker from here on
+      if (near_flows_.size() > flows_.size() / 4) {  // in order of memory: quicker from now on
         near_flows_.clear();
         for (std::uint32_t i = 0; i < flows_.size(); ++i)
           if (flows_[i].seen == walk_) near_flows_.push_back(i);
@@ -352,7 +353,7 @@ class FairRates {
     }
   }
 
-  // Whether links that were left out have no room with the new rates; they are visited.
+  // Returns true if links that were left out have no room with the new rates; visits them.
   bool overflows() {
     roomy_.clear();
     const std::size_t visited = near_links_.size();
@@ -382,7 +383,7 @@ class FairRates {
   // Scratch.
   std::uint32_t walk_ = 0;
   std::vector<std::uint32_t> near_links_, near_flows_, roomy_, changed_;
-  const std::vector<double>* rates_ = nullptr;           // of near_flows_
+  const std::vector<double>* rates_ = nullptr;           // by near_flows_
   std::vector<std::pair<std::uint32_t, double>> moved_;  // flows, and their rates before
   std::vector<double> capacities_;
   std::vector<FairFlow> part_;

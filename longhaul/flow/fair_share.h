@@ -1,15 +1,15 @@
 #pragma once
 // Weighted max-min fair rates of flows over links, by progressive filling: the rates of all flows
-// rise together, each as its weight says; when a link is full, its flows stay as they are and the
-// others go on. (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2.)
+// rise together, in proportion to their weights. When a link is full, its flows keep their rates
+// and the others continue. (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2.)
 //
 // Flows of a higher priority are filled first; a lower one gets what they leave. A flow's own cap
 // ends its rise as a full link would.
 //
-// The rates are a function of the set of flows: neither the order of flows nor that of links, nor
-// flows that share no link with it directly or by others, change a bit of a flow's rate. For that
-// weights are whole numbers, so that sums of them are exact, and all that is full at one level is
-// frozen at once.
+// The rates are a function of the set of flows. The order of flows or links changes no bit of a
+// flow's rate, nor do flows that share no link with it, directly or through others. To ensure this,
+// weights are whole numbers, so that their sums are exact, and everything that is full at one level
+// is frozen at once.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -23,16 +23,16 @@
 namespace longhaul::flow {
 
 struct FairFlow {
-  std::uint32_t first = 0;  // its links: a stretch of the list of crossings, each link once
+  std::uint32_t first = 0;  // range in the list of crossings, each link once
   std::uint32_t links = 0;
   std::uint32_t weight = 1;  // > 0
   std::uint8_t priority = 0;
-  double cap = kUnlimited;  // of its rate; >= 0
+  double cap = kUnlimited;  // limit of its rate; >= 0
 };
 
-// Holds only reusable scratch memory.
+// A solver that holds only reusable scratch memory.
 class FairShare {
-  // What rounding leaves of a full link is not a rate.
+  // Share of a capacity: a smaller rest of a full link is due to rounding.
   static constexpr double kNothing = 1e-9;
 
   static double level_of(double earlier, double left, std::uint64_t rising) {
@@ -40,8 +40,8 @@ class FairShare {
   }
 
  public:
-  // The rate of each flow, in the units of the capacities (>= 0, finite). A flow that nothing
-  // limits has kUnlimited. Valid until the next call.
+  // Returns the rate of each flow, in the units of the capacities (>= 0, finite). A flow without a
+  // limit has kUnlimited. Valid until the next call.
   const std::vector<double>& solve(std::span<const double> capacities,
                                    std::span<const FairFlow> flows,
                                    std::span<const std::uint32_t> crossings) {
@@ -52,7 +52,7 @@ class FairShare {
     order_.resize(flows.size());
     for (std::uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
     const auto priority = [&](std::uint32_t i) { return flows[i].priority; };
-    // Mostly they are of one priority.
+    // Usually all have one priority.
     if (!std::ranges::is_sorted(order_, std::greater{}, priority))
       std::ranges::stable_sort(order_, std::greater{}, priority);
     for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
@@ -71,14 +71,14 @@ class FairShare {
 
  private:
   struct Link {
-    double left = 0;           // of the capacity
+    double left = 0;           // unused capacity
     std::uint64_t rising = 0;  // weights of its flows whose rates still rise
-    std::uint64_t frozen = 0;  // weights that stop at the level of now
-    std::uint32_t begin = 0;   // its flows in members_; those of one priority
+    std::uint64_t frozen = 0;  // weights that stop at the current level
+    std::uint32_t begin = 0;   // flows in members_, only those of one priority
     std::uint32_t count = 0;
     bool full = false;
   };
-  using Level = std::pair<double, std::uint32_t>;  // of a link or of a flow's cap
+  using Level = std::pair<double, std::uint32_t>;  // (level, link or flow with a cap)
 
   void fill(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen) {
     gather(flows, chosen);
@@ -115,7 +115,7 @@ class FairShare {
       if (rates_[i] < 0) rates_[i] = kUnlimited;
   }
 
-  // Which flows are on which link.
+  // Lists the flows of each link.
   void gather(std::span<const FairFlow> flows, std::span<const std::uint32_t> chosen) {
     used_.clear();
     for (const std::uint32_t i : chosen) {
@@ -139,7 +139,7 @@ class FairShare {
       }
   }
 
-  // Puts it in the place of the heap's top; mostly it does not sink far.
+  // Replaces the top of the heap; usually the new level does not sink far.
   void sink(Level level) {
     std::size_t hole = 0;
     for (std::size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
@@ -151,8 +151,8 @@ class FairShare {
     heap_[hole] = level;
   }
 
-  // The level at which something is full next. Levels of links only rise, so a heap of their levels
-  // of earlier need be put right at its top alone.
+  // Returns the level at which a link or a cap is reached next. Levels of links only rise, so in a
+  // heap of older levels only the top must be corrected.
   double next_level() {
     while (!heap_.empty()) {
       const auto [level, l] = heap_.front();
@@ -171,7 +171,7 @@ class FairShare {
   }
 
   void freeze(const FairFlow& flow, double rate, double& into) {
-    if (into >= 0) return;  // by another link
+    if (into >= 0) return;  // stopped by another link
     into = std::min(rate, flow.cap);
     for (const std::uint32_t l : links_of(flow)) {
       if (links_[l].frozen == 0) touched_.push_back(l);
@@ -197,11 +197,11 @@ class FairShare {
   std::vector<double> rates_;
   std::vector<Link> links_;
   std::vector<std::uint32_t> order_;    // flows by priority
-  std::vector<std::uint32_t> used_;     // links of the priority that is being filled
+  std::vector<std::uint32_t> used_;     // links of the current priority
   std::vector<std::uint32_t> members_;  // flows, link by link
-  std::vector<std::uint32_t> touched_;  // links with flows that stop at the level of now
-  std::vector<Level> heap_;             // of links: at which level each is full, or earlier
-  std::vector<Level> caps_;             // heap of flows'
+  std::vector<std::uint32_t> touched_;  // links with flows that stop at the current level
+  std::vector<Level> heap_;             // by link, the level at which it is full, or an earlier one
+  std::vector<Level> caps_;             // heap of the flows' caps
 };
 
 }  // namespace longhaul::flow

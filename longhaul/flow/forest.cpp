@@ -16,18 +16,19 @@
 namespace longhaul::flow {
 namespace {
 
-// What a plan with one connection a port may take longer. Over four equal sites three bbr
-// connections a port took 5 % longer than one (docs/results/overlays.md).
+// Share of time that a plan with one connection a port may take longer. Over four equal sites three
+// bbr connections a port took 5 % longer than one (docs/results/overlays.md).
 constexpr double kOneConnection = 0.02;
 // A pair may carry this much of its fair share: a little more than it gets leaves the programme
 // free to fill all links.
 constexpr double kOfFairShare = 1.03;
-// Of the latency of the plan without a limit, the most that a tree of a further one may have.
+// Highest latency of a tree in further plans, as a share of the latency of the plan without a
+// limit.
 constexpr double kShorter[] = {0.8, 0.65, 0.5};
-// Beyond so many sites only one search is affordable, or one with and one without fair shares.
+// With more sites only one search is affordable, or one with and one without fair shares.
 constexpr std::size_t kMaxShortened = 16, kMaxFitted = 64;
-constexpr double kPartOfPiece = 0.5;  // Trees with less than this of a piece are left out.
-// Of all searches together: about a second on one slow core.
+constexpr double kPartOfPiece = 0.5;  // share of a piece; trees with less are left out
+// Work of all searches together: about a second on one slow core.
 constexpr double kWork = 1e9;
 
 class Choice {
@@ -48,8 +49,8 @@ class Choice {
   }
 
  private:
-  // Plans for a network of these sites, and plans anew with shorter trees, and with all trees of
-  // these plans together. Answers with the first.
+  // Plans for a network of these sites, again with shorter trees, and with all trees of these plans
+  // together. Returns the first plan.
   ForestPlan search(const Wan& wan) {
     const bool shortens = n_ > 2 && n_ <= kMaxShortened;
     SearchLimits limits{.work = shortens ? kWork / 8 : kWork / 2};
@@ -93,10 +94,10 @@ class Choice {
     time_ = time;
   }
 
-  // The network in which each pair carries at most what TCP leaves it while all pairs send: a plan
-  // for it can be kept by connections that share links fairly. A plan that gives one connection of
-  // a port nine times what it gives another one cannot: both get the same at first, and what the
-  // first one feeds waits. Absent: connections share no link, or it has too many sites.
+  // Returns the network in which each pair carries at most what TCP leaves it while all pairs send.
+  // Connections that share links fairly can keep a plan for it. They cannot keep a plan that gives
+  // one connection of a port nine times as much as another. Both get the same at first, and traffic
+  // behind the first one waits. Absent: connections share no link, or it has too many sites.
   std::optional<Wan> fitted() const {
     if (n_ > kMaxFitted) return std::nullopt;
     const std::vector<double> shares = pair_shares(at_, all_pairs());
@@ -115,7 +116,8 @@ class Choice {
     return wan;
   }
 
-  // Round a circle each site sends 2 (n-1)/n of the vector: none does if one cannot in time.
+  // Selects a circle if it is fast enough. Each of its sites sends 2 (n-1)/n of the vector: no
+  // circle if one cannot in time.
   void prefer_circle() {
     const double longest = time_.seconds() * (1 + kOneConnection);
     const double passed = 2 * task_.bytes * double(n_ - 1) / double(n_);
@@ -134,7 +136,7 @@ class Choice {
   const std::size_t n_;
   const ForestTask task_;
   std::set<std::tuple<std::uint32_t, Parents, Parents>> known_;
-  std::vector<TwoTrees> found_;  // by all searches
+  std::vector<TwoTrees> found_;  // trees of all searches
   ForestPlan best_;
   PlanTime time_;
 };

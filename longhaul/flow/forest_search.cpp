@@ -17,30 +17,30 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kGoodEnough = 0.005;  // of the optimum, that may be lacking
-constexpr int kPatience = 5;           // rounds that gain next to nothing
-// Rows times columns of all programmes that are solved, times the sites: the longer the rows, the
-// longer each takes.
+constexpr double kGoodEnough = 0.005;  // share of the optimum that may be lacking
+constexpr int kPatience = 5;           // rounds with almost no gain
+// Limit of the rows times columns of all solved programmes, times the sites: longer rows take
+// longer.
 constexpr double kMaxWork = 48e6;
-constexpr double kInertia = 0.7;         // of prices
-constexpr std::uint32_t kMaxRoots = 64;  // that are asked for trees in a round
-// Of a short way beside a low price; the first only decides between trees of one price.
+constexpr double kInertia = 0.7;         // weight of the old prices
+constexpr std::uint32_t kMaxRoots = 64;  // roots that add trees in a round
+// Weights of a short path against a low price; the first only decides between trees of one price.
 constexpr double kWeights[] = {1e-6, 1, 4, 16, 64};
 
-// The first trees: parts of the vector, how steeply prices rise, and what ways count beside them.
+// The first trees: parts of the vector, how steeply prices rise, and the weights of short paths.
 constexpr std::uint32_t kPartsPerSite = 10, kMaxParts = 300;
 constexpr double kSteep = 12;
 constexpr double kShort[] = {0, 0.3, 1, 3};
 
-// Who carries less of the vector is dropped, if the rate loses no more than that by it.
+// Trees that carry less of the vector are dropped, if the rate loses no more than kLoss by it.
 constexpr double kSmallestShares[] = {0.0003, 0.001, 0.003};
 constexpr double kLoss = 0.002;
-constexpr double kQuicker = 0.9;  // of the longest way, that may be left at the next try
+constexpr double kQuicker = 0.9;  // share of the longest path that the next try may have
 
 // The linear programme of a forest: the rate of each given pair of trees within all link
 // capacities, and the dual price of each link.
 class ForestMaster {
-  static constexpr double kFull = 1 + 1e-7;  // of a pair's rate: beyond it the pair needs a row
+  static constexpr double kFull = 1 + 1e-7;  // share of a pair's rate; above it a row is needed
 
  public:
   explicit ForestMaster(const Capacities& capacities)
@@ -64,7 +64,7 @@ class ForestMaster {
     }
   }
 
-  // `gain`: of each byte a second that it carries; > 0.
+  // Adds a pair of trees. `gain`: per byte/s that it carries; > 0.
   void add(const TwoTrees& trees, double gain) {
     Column column;
     for (std::uint32_t site = 0; site < n_; ++site) {
@@ -83,7 +83,7 @@ class ForestMaster {
     columns_.push_back(std::move(column));
   }
 
-  // Maximises the total gain. false: no solution was found.
+  // Maximises the total gain. Returns false if no solution was found.
   // Most pairs never fill, so they have no rows before they do.
   bool solve() {
     do {
@@ -93,28 +93,28 @@ class ForestMaster {
   }
 
   std::size_t size() const { return columns_.size(); }
-  // Rows times columns: an estimate of the solving cost.
+  // Returns rows times columns: an estimate of the solving cost.
   double work() const { return double(rows_) * double(size()); }
-  // bytes a second
+  // Returns bytes/s.
   double rate(std::size_t tree) const {
     return std::max(0.0, lp_.value(columns_[tree].id)) * unit_;
   }
 
-  // of all
+  // Returns the sum of all rates.
   double total() const {
     double sum = 0;
     for (std::size_t tree = 0; tree < size(); ++tree) sum += rate(tree);
     return sum;
   }
 
-  // of all, each times its gain
+  // Returns the sum of all rates, each times its gain.
   double gained() const {
     double sum = 0;
     for (std::size_t tree = 0; tree < size(); ++tree) sum += columns_[tree].gain * rate(tree);
     return sum;
   }
 
-  // The dual price of a byte per second on each ordered pair, by row.
+  // Returns the dual price of a byte per second on each ordered pair, by row.
   std::vector<double> prices() const {
     std::vector<double> prices(n_ * n_);
     for (std::size_t pair = 0; pair < prices.size(); ++pair)
@@ -122,8 +122,8 @@ class ForestMaster {
     return prices;
   }
 
-  // The total price of all capacities. No set of trees carries more than worth / cost bytes per
-  // second, where `cost` is that of the cheapest pair of trees.
+  // Returns the total price of all capacities. No set of trees carries more than worth / cost bytes
+  // per second, where `cost` is that of the cheapest pair of trees.
   double worth() const {
     double worth = 0;
     const auto see = [&](const Row& row) {
@@ -134,20 +134,20 @@ class ForestMaster {
     return worth * unit_;
   }
 
-  // Nothing limits the rate.
+  // Returns true if nothing limits the rate.
   bool unlimited() const { return total() >= limit_ * unit_ * (1 - 1e-6); }
 
  private:
   struct Column {
     int id = 0;
     double gain = 0;
-    std::vector<std::uint32_t> pairs;  // by row, ascending; one that is used twice is there twice
+    std::vector<std::uint32_t> pairs;  // by row, ascending; a pair that is used twice occurs twice
   };
   struct Row {
     int id = 0;
     double limit = 0;  // in units
   };
-  // Calls with each row that the pair crosses.
+  // Calls `use` with each row that the pair crosses.
   template <class Use>
   void rows_of(std::size_t pair, Use&& use) const {
     const auto see = [&](const Row& row) {
@@ -190,18 +190,18 @@ class ForestMaster {
 
   const Capacities at_;
   const std::size_t n_;
-  const double unit_;   // bytes a second
+  const double unit_;   // bytes/s
   const double limit_;  // units; more than finite links can carry
   Lp lp_;
   Row all_;
   std::vector<Row> up_, down_, shared_;
-  std::vector<std::vector<std::uint32_t>> shared_of_;  // of each pair
+  std::vector<std::vector<std::uint32_t>> shared_of_;  // by pair
   std::vector<Row> pairs_;                             // id -1: has no row (yet)
   std::vector<Column> columns_;
   std::size_t rows_ = 0;
 };
 
-// A pair of trees, and how long a piece is on its longest way up and down.
+// A pair of trees, and the time of a piece on its longest path up and down.
 struct Candidate {
   TwoTrees trees;
   double latency = 0;
@@ -230,10 +230,10 @@ class Search {
   }
 
  private:
-  using Choice = std::vector<std::size_t>;  // of candidates
+  using Choice = std::vector<std::size_t>;  // indices of candidates
 
-  // How long a piece takes over each pair: its delay, and its transmission beside those that the
-  // sender has under way to the others, or over a thin pair by itself.
+  // Sets the time of a piece over each pair: its delay, and its transmission in parallel with the
+  // sender's other pieces, or over a thin pair by itself.
   void measure() {
     double sum = 0;
     std::size_t finite = 0;
@@ -268,7 +268,7 @@ class Search {
       if (candidates_[star].latency < candidates_[nearest_].latency) nearest_ = star;
   }
 
-  // false: known already.
+  // Adds a candidate. Returns false if it is known already.
   bool add(TwoTrees trees) {
     if (!known_.insert({trees.root, trees.reduce_to, trees.spread_from}).second) return false;
     const double latency = this->latency(trees);
@@ -282,8 +282,8 @@ class Search {
     return *std::max_element(up.begin(), up.end()) + *std::max_element(down.begin(), down.end());
   }
 
-  // No plan is faster: every site sends and receives a vector, all together 2 (n - 1)
-  // (docs/bounds.md).
+  // Returns a rate that no plan exceeds: every site sends and receives a vector, all together 2 (n
+  // - 1) (docs/bounds.md).
   double rate_of_totals() const {
     double out = 0, in = 0, least = kUnlimited;
     for (std::size_t site = 0; site < n_; ++site) {
@@ -305,9 +305,9 @@ class Search {
     return choice;
   }
 
-  // What a byte a second is worth on trees with this latency, beside the quickest: the time of a
-  // vector is about bytes / rate + latency, and 1 second of latency costs what 1 second of the
-  // first term does.
+  // Returns the value of a byte/s on trees with this latency, relative to the quickest. The time of
+  // a vector is about bytes / rate + latency. So 1 second of latency costs as much as 1 second of
+  // the first term.
   double gain(double latency) const {
     const double quickest = candidates_[nearest_].latency;
     if (latency > longest_) return 0;
@@ -318,8 +318,8 @@ class Search {
     penalty_ = whole > 0 ? 1 / whole : 0;
   }
 
-  // Column generation: the programme of the trees known so far sets prices, and trees that are
-  // worth more than they cost at these are added to it. Answers with those that are used.
+  // Generates columns: the programme of the known trees sets prices, and trees with a higher worth
+  // than price are added to it. Returns the trees in use.
   Choice grow() {
     weigh(plan_of(stars()).busy_s);
     ForestMaster master(at_);
@@ -346,14 +346,14 @@ class Search {
       if (offers.of_all && master.gained() >= worth_ / offers.dearest * (1 - kGoodEnough)) break;
       stalled = master.gained() > gained * (1 + kGoodEnough / 10) ? 0 : stalled + 1;
       gained = std::max(gained, master.gained());
-      if (round == 0) sow();                             // stars will not do
-      if (candidates_.size() == added) prices_.clear();  // nothing pays at prices of before
+      if (round == 0) sow();                             // stars are not enough
+      if (candidates_.size() == added) prices_.clear();  // no tree pays at the old prices
     }
     return used;
   }
 
-  // Trees for the first prices: as if each had one part of the vector after the other, and
-  // every link a price that rises steeply with what it carries already.
+  // Adds trees for the first prices: the parts of the vector get trees one after the other, and the
+  // price of a link rises steeply with its load.
   void sow() {
     TreeLoad load(at_);
     const auto affordable = std::uint32_t(std::min(trees_left_ / 4, double(kMaxParts)));
@@ -374,7 +374,7 @@ class Search {
     prices_.clear();
   }
 
-  // As if `weight` of what the tree costs were for the ways of its nodes.
+  // Shortens the paths, with a total weight of `weight` times the tree's cost.
   void shorten(Parents& parents, const std::vector<double>& costs,
                const std::vector<double>& lengths, double weight) const {
     const std::vector<double> way = path_lengths(parents, lengths);
@@ -382,7 +382,8 @@ class Search {
     if (sum > 0) make_shallower(parents, costs, lengths, weight * cost(parents, costs) / sum);
   }
 
-  // Prices swing wildly at first, so those that trees are sought with follow them slowly.
+  // Updates the prices for new trees. They follow the programme's slowly, which swing wildly at
+  // first.
   void follow(const ForestMaster& master) {
     const std::vector<double> now = master.prices();
     const double keep = prices_.empty() ? 0 : kInertia;
@@ -393,13 +394,13 @@ class Search {
   }
 
   struct Offers {
-    double cheapest = kUnlimited;  // what a pair of trees costs
-    double dearest = kUnlimited;   // what the best costs for each unit that it gains
+    double cheapest = kUnlimited;  // least price of a pair of trees
+    double dearest = kUnlimited;   // least price per unit of gain
     bool of_all = false;           // all roots were asked
   };
 
-  // All roots that can be afforded say what they cost, and some of them, others in other rounds,
-  // add trees.
+  // Asks all roots that can be afforded for their prices. Some of them, others in other rounds, add
+  // trees.
   Offers ask_roots(std::size_t round) {
     const auto roots = std::uint32_t(std::min(double(n_), trees_left_ / 2));
     trees_left_ -= 2 * roots;
@@ -411,7 +412,7 @@ class Search {
     return offers;
   }
 
-  // What the cheapest trees of this root cost at the prices of now; adds those that are worth most.
+  // Finds the price of the root's cheapest trees; adds those that are worth most.
   void ask(std::uint32_t root, bool adds, const std::vector<double>& back, Offers& offers) {
     const Parents up = cheapest_arborescence(back, n_, root);
     const Parents down = cheapest_arborescence(prices_, n_, root);
@@ -433,7 +434,7 @@ class Search {
     if (least < 1 - kGoodEnough / 2) add(std::move(*best));
   }
 
-  // Of a node's way, in the sum of all nodes' ways that stands for the longest.
+  // Returns the weight of a node's path in the sum of all paths, which stands for the longest.
   double weight_of_ways() const { return penalty_ / std::max(1.0, double(n_ - 1)); }
 
   double cost(const Parents& parents, const std::vector<double>& costs) const {
@@ -443,7 +444,7 @@ class Search {
     return sum;
   }
 
-  // The best rates of these trees, and those that they leave without any.
+  // Returns the plan with the best rates of these trees. `used`: the trees with a rate.
   ForestPlan plan_of(const Choice& choice, Choice* used = nullptr) {
     ForestMaster master(at_);
     for (const std::size_t one : choice) master.add(candidates_[one].trees, 1);
@@ -467,7 +468,7 @@ class Search {
     return plan;
   }
 
-  // Drops trees that carry next to nothing, then the slowest, while that pays.
+  // Drops trees that carry almost nothing, then the slowest, while the plan improves.
   ForestPlan refine(Choice choice) {
     ForestPlan best = plan_of(choice, &choice);
     if (best.trees.empty()) return best;
@@ -501,15 +502,15 @@ class Search {
   const Capacities at_;
   const std::uint32_t n_;
   const ForestTask task_;
-  const double longest_;               // seconds: the most latency of a tree, but for stars
-  double trees_left_;                  // that may be sought
-  std::vector<double> way_, back_;     // seconds of a piece on each pair; and turned round
+  const double longest_;               // seconds: the most latency of a tree, except for stars
+  double trees_left_;                  // trees that may still be computed
+  std::vector<double> way_, back_;     // seconds of a piece on each pair; and transposed
   std::vector<Candidate> candidates_;  // the stars first
   std::set<std::tuple<std::uint32_t, Parents, Parents>> known_;
   std::size_t nearest_ = 0;     // the star with the least latency
-  double penalty_ = 0;          // of a second of latency
-  std::vector<double> prices_;  // of pairs, as they were followed so far; and
-  double worth_ = 0;            // of all links at these
+  double penalty_ = 0;          // price of a second of latency
+  std::vector<double> prices_;  // smoothed prices of pairs, and
+  double worth_ = 0;            // the price of all links at these
   double most_rate_ = kUnlimited;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// How long the links of a Wan need for the bytes of a plan, in any order; the plan takes at least
-// the time of the busiest link. Delays are left out.
+// The time that the links of a Wan need for the bytes of a plan, in any order. The plan takes at
+// least the time of the busiest link. Delays are left out.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,16 +14,16 @@
 namespace longhaul::flow {
 
 struct LinkUsage {
-  double seconds = 0;            // of the busiest link; 0: none that is used has a rate
-  std::string link;              // which: "the uplink of tokyo"; of equal ones the first; "": none
+  double seconds = 0;            // time of the busiest link; 0: no used link has a rate
+  std::string link;              // busiest link, the first of equals: "the uplink of tokyo"; or ""
   std::vector<double> up, down;  // seconds of each site's uplink and downlink
   // Seconds of a pair's bytes alone on the narrowest link of their path.
   std::map<SitePair, double> pairs;
 
-  // Seconds as a share of those of the busiest link, from 0 to 1.
+  // Returns `of_seconds` as a share of the busiest link's time, from 0 to 1.
   double share_of(double of_seconds) const {
     if (of_seconds == 0) return 0;
-    // A link may carry nothing at all.
+    // A link may have rate 0.
     if (std::isinf(seconds)) return std::isinf(of_seconds) ? 1 : 0;
     return of_seconds / seconds;
   }

@@ -10,13 +10,13 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kNearly = 1e-3;  // of the time through, by which a link may be later
+constexpr double kNearly = 1e-3;  // share of the total time by which a link may be later
 constexpr int kMostRounds = 40;
-// Of the vector's mean way, beside the time through: it decides between shares of one time.
+// Weight of the vector's mean path against the total time: it decides between shares of one time.
 constexpr double kMeanWay = 0.1;
 
-// What a tree sends over a link: seconds before its first piece is there, and those that a piece
-// still takes from there to the last site.
+// A tree's use of a link: seconds before its first piece reaches the link, and those that a piece
+// still takes from the link to the last site.
 struct LinkUse {
   std::size_t tree = 0;
   double before = 0, after = 0;
@@ -41,7 +41,8 @@ class LinkWindows {
 
   std::size_t links() const { return uses_.size(); }
   double longest_way(std::size_t tree) const { return longest_[tree]; }
-  // How long the link works for each whole tree, counting what has as much before and after it.
+  // Returns the link's working time for each whole tree, from uses with at least these times before
+  // and after.
   std::map<std::size_t, double> seconds(std::size_t link, const LinkUse& least) const {
     std::map<std::size_t, double> seconds;
     for (const LinkUse& one : uses_[link])
@@ -50,7 +51,7 @@ class LinkWindows {
     return seconds;
   }
 
-  // When the link is through, and the least time before and after of those that make it so late.
+  // The time when the link is done, and the least times before and after of the uses that cause it.
   struct Last {
     double seconds = 0;
     LinkUse least;
@@ -79,7 +80,7 @@ class LinkWindows {
     const std::vector<double> down = path_lengths(trees.spread_from, way_);
     const double up_all = std::ranges::max(up), down_all = std::ranges::max(down);
     longest_.push_back(up_all + down_all);
-    // The longest way to a site from below it, and from it to those below.
+    // The longest path to a site from below it, and from it to those below.
     std::vector<double> gathers(n_), spreads(n_);
     for (std::size_t site = 0; site < n_; ++site) {
       for (std::size_t at = site; at != trees.root; at = trees.reduce_to[at]) {
@@ -112,11 +113,11 @@ class LinkWindows {
   const std::size_t n_;
   const double bytes_;
   const std::vector<double> way_;
-  std::vector<double> back_;   // turned round
-  std::vector<double> rates_;  // of pairs by row, uplinks, downlinks, shared links
-  std::vector<std::vector<std::size_t>> shared_of_;  // of each pair
-  std::vector<std::vector<LinkUse>> uses_;           // of each link
-  std::vector<double> longest_;                      // of each tree: its latency
+  std::vector<double> back_;                         // transposed
+  std::vector<double> rates_;                        // by pair, uplink, downlink, and shared link
+  std::vector<std::vector<std::size_t>> shared_of_;  // by pair
+  std::vector<std::vector<LinkUse>> uses_;           // by link
+  std::vector<double> longest_;                      // by tree: its latency
 };
 
 }  // namespace
@@ -134,8 +135,8 @@ double time_through(const std::vector<TwoTrees>& trees, const Capacities& at,
   return longest;
 }
 
-// The programme has a row for a link and two times once some shares have been late there: there are
-// too many of them.
+// The programme has a row for a link and two times only after some shares have been late there:
+// there are too many of them.
 std::vector<TwoTrees> soonest_shares(std::vector<TwoTrees> trees, const Capacities& at,
                                      const PieceTimes& times, double least) {
   const LinkWindows windows(trees, at, times);

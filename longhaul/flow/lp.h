@@ -19,7 +19,8 @@ class Lp {
     int row = 0;
     double factor = 0;
   };
-  // An infinite bound is none. `entries`: in rows that are there already, each at most once.
+  // Adds a column. Infinite bounds: unbounded. `entries`: factors in existing rows, each row at
+  // most once.
   int add_column(double low, double high, double gain, const std::vector<Entry>& entries = {});
 
   struct Term {
@@ -28,11 +29,11 @@ class Lp {
   };
   int add_row(double low, double high, const std::vector<Term>& terms);
 
-  // false: there is no solution, or none was found.
+  // Returns false if there is no solution or none was found.
   bool maximise();
   double value(int column) const;
-  // What the solution gains for each unit by which a row's upper bound is raised; 0 while the row
-  // does not bind.
+  // Returns the gain of the objective per unit by which the row's upper bound is raised; 0 while
+  // the row does not bind.
   double price(int row) const;
 
  private:

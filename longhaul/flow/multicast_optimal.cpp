@@ -46,7 +46,7 @@ class ReceiverProgramme {
     // The lowest of t, or the lowest of -sum x.
     Cbc_setObjSense(model, 1);
     Cbc_setMaximumNodes(model, most_nodes);
-    // Both give no more than they cost on programmes this small; the first leaks memory.
+    // Both options cost at least what they gain on programmes this small; the first leaks memory.
     Cbc_setParameter(model, "presolve", "off");
     Cbc_setParameter(model, "preprocess", "off");
     begin_with(model, start, time);
@@ -146,7 +146,7 @@ OptimalMulticast plan_optimal_multicast(const MulticastNetwork& network,
   OptimalMulticast best{plan_multicast(network, round), true};
   if (network.size() < 2) return best;
   ReceiverProgramme programme(network, round, best.plan.time);
-  // What the search finds counts as far as it is better: it knows times to some 1e-7 alone.
+  // A plan of the search counts only if it is better: the search knows times to some 1e-7 only.
   const auto take = [&](const ReceiverProgramme::Found& found) {
     MulticastPlan plan = multicast_of(network, round, found.receivers);
     const auto count = [](const MulticastPlan& of) {

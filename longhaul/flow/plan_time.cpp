@@ -10,11 +10,12 @@
 namespace longhaul::flow {
 namespace {
 
-// Of the time by which the worst pair is late if it never gets more than its fair share: as soon as
-// others are done it gets more. Half of it, and no more than half of the busiest link's time, fits
-// what the simulator says of random networks.
+// Part of the delay of the worst pair if it never gets more than its fair share. It gets more as
+// soon as other pairs are done. Half of the delay, and no more than half of the busiest link's
+// time, fits simulations of random networks.
 constexpr double kUnfair = 0.5;
-// Beyond so many the busiest link counts with the longest way: to look at each would take long.
+// Above this number of sites the estimate is the busiest link's time plus the longest path, because
+// examining each link would take long.
 constexpr std::size_t kMostSites = 16;
 
 double longest_of(const std::vector<double>& lengths) {

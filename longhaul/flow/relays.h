@@ -1,6 +1,6 @@
 #pragma once
-// Pairs of sites that can only reach each other through a third: neither can be dialled. What the
-// network is to them, and which site relays. Pure functions.
+// Pairs of sites that can only reach each other through a third, because neither can be dialled:
+// their relays, and the network with their paths through them. Pure functions.
 #include <set>
 #include <vector>
 
@@ -8,18 +8,18 @@
 
 namespace longhaul::flow {
 
-inline constexpr std::size_t kMostRelays = 3;  // that a pair tries
+inline constexpr std::size_t kMostRelays = 3;  // maximum that a pair tries
 
-// The sites through which two that dial out reach each other, the best first, kMostRelays at most:
-// by the least rate of the four links to and from it and its own ports, then by delay, then by
-// number. Empty: every site dials out. The same for (a, b) and (b, a).
+// Returns the relays between two sites that dial out, the best first, kMostRelays at most. Order:
+// the least rate of the relay's four links and its own ports, then delay, then number. Empty: every
+// site dials out. Equal for (a, b) and (b, a).
 std::vector<std::uint32_t> relays_of(const Wan&, const std::vector<bool>& dials_out,
                                      std::uint32_t a, std::uint32_t b);
-// The network with every pair of sites that dial out as it is through its best relay: the smaller
-// rate, delays added up, Pair::relay set. The relay's own port also carries it, which is left out.
+// Returns the network in which every pair of sites that dial out goes through its best relay: the
+// smaller rate, the sum of delays, and Pair::relay set. The load on the relay's port is left out.
 Wan through_relays(Wan, const std::vector<bool>& dials_out);
 
-// The pairs of a network that are relayed.
+// Returns the relayed pairs of a network.
 std::set<SitePair> relayed_pairs(const Wan&);
 
 }  // namespace longhaul::flow

@@ -49,7 +49,7 @@ inline double datagram_bytes(const Tcp& tcp, std::uint64_t bytes) {
   return double(bytes + count * kUdpHeaders);
 }
 
-// Packets of so many IP bytes; at least one.
+// Returns the number of packets of `ip_bytes`; at least one.
 inline std::uint64_t packets(const Tcp& tcp, double ip_bytes) {
   return std::uint64_t(std::max(1.0, std::ceil(ip_bytes / tcp.packet() - 1e-9)));
 }
@@ -66,13 +66,13 @@ inline bool slows_on_loss(const Tcp& tcp, double loss) {
   return loss > (tcp.control == Tcp::Control::bbr ? tcp.bbr_threshold : 0);
 }
 
-// Acknowledgements of what comes the other way, which take this share of a full link: a packet of
-// headers for every second full one (RFC 5681, section 4.2).
+// Returns the share of a full link that acknowledgements of the opposite direction take: a packet
+// of headers for every second full packet (RFC 5681, section 4.2).
 inline double ack_share(const Tcp& tcp) { return tcp.mtu > 0 ? 0.5 * kTcpHeaders / tcp.mtu : 0; }
 
 // ProbeRTT of bbr (version 1, as in Linux): every 10 s it measures the shortest round trip. It
-// sends nothing until at most 4 packets are in flight, which takes a round trip, and keeps 4 in
-// flight for 200 ms, or another round trip if that is longer.
+// sends nothing until at most 4 packets are in flight, which takes a round trip. It then keeps 4 in
+// flight for the longer of 200 ms and a round trip.
 struct ProbeRtt {
   double every_s = 10, for_s = 0, rate = 0;
 };

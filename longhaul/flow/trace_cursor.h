@@ -1,6 +1,6 @@
 #pragma once
-// Walks along all traces of a Wan at once, in order of time; what is to come is drawn as it is
-// walked to, for a trace may have no end. Memory: one stretch a trace.
+// A TraceCursor walks along all traces of a Wan at once, in order of time. Values are drawn only
+// when they are reached, because a trace may have no end. Memory: one segment per trace.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -28,14 +28,14 @@ class TraceCursor {
     }
   }
 
-  // When something changes next; first all traces have their first value, at 0. nullopt: nothing
-  // changes any more.
+  // Returns the time of the next change; first all traces have their first value, at 0. nullopt: no
+  // change follows.
   std::optional<std::chrono::nanoseconds> next() const {
     if (due_.empty()) return std::nullopt;
     return due_.front().first;
   }
 
-  // That change; of several at one time that of the lowest number. CHECKs that there is one.
+  // Takes that change; of several at one time that of the lowest number. CHECKs that there is one.
   Step take() {
     LH_CHECK(!due_.empty());
     std::pop_heap(due_.begin(), due_.end(), std::greater<>());

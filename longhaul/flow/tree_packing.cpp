@@ -12,16 +12,16 @@
 namespace longhaul::flow {
 namespace {
 
-constexpr double kExact = 1e-7;    // of the rate, at which a cut counts as kept
-constexpr double kPrecise = 1e-6;  // of the rate, at which a solution is given out
+constexpr double kExact = 1e-7;    // share of the rate, tolerance for a cut that counts as kept
+constexpr double kPrecise = 1e-6;  // share of the rate, tolerance for a solution that is returned
 constexpr int kMaxRounds = 500;
 
 // --- maximum flow and minimum cut between two nodes of a dense graph
 
 struct MaxFlow {
   double value = 0;
-  // Minimum cuts when the flow is less than was asked for: the nodes that the source does not
-  // reach any more (the sink's side at its largest), and those that reach the sink (at its
+  // Minimum cuts when the flow is less than requested. `unreached`: nodes that the source no longer
+  // reaches (the sink's side at its largest); `reaching`: nodes that reach the sink (at its
   // smallest). Flags by node; empty otherwise.
   std::vector<bool> unreached, reaching;
 };
@@ -29,8 +29,8 @@ struct MaxFlow {
 constexpr double kEmpty = 1e-12;
 constexpr std::size_t kNone = ~std::size_t{0};
 
-// The node before each on a shortest path from `start`; with `backwards` edges are walked to their
-// beginning. kNone: not reached.
+// Returns the node before each on a shortest path from `start`; with `backwards` edges are followed
+// to their beginning. kNone: not reached.
 std::vector<std::size_t> nodes_before(const std::vector<double>& left, std::size_t nodes,
                                       std::size_t start, bool backwards) {
   std::vector<std::size_t> before(nodes, kNone), queue = {start};
@@ -52,8 +52,8 @@ std::vector<bool> flags(const std::vector<std::size_t>& before, bool reached) {
   return set;
 }
 
-// From node `source` to node `sink` of `nodes` nodes; capacities by row. Ends early when the flow
-// reaches `enough`. Augments along shortest paths, so it ends whatever the numbers are.
+// Returns the flow from node `source` to node `sink` of `nodes` nodes; capacities by row. Ends
+// early when the flow reaches `enough`. Augments along shortest paths, so it ends for all numbers.
 MaxFlow max_flow(std::vector<double> left, std::size_t nodes, std::size_t source, std::size_t sink,
                  double enough) {
   MaxFlow flow;
@@ -79,11 +79,11 @@ MaxFlow max_flow(std::vector<double> left, std::size_t nodes, std::size_t source
 // --- the programme
 
 // A forest's traffic in one phase: `flow` on ordered pairs as trees leave their roots. Summing up
-// is the same with every pair turned round.
+// is the same with every pair reversed.
 struct Phase {
   std::vector<int> columns;  // by row of the true direction; -1 on the diagonal
   bool reversed = false;
-  std::set<std::vector<bool>> cuts = {};  // those that rows stand for
+  std::set<std::vector<bool>> cuts = {};  // cuts that have rows
 };
 
 class Packing {
@@ -99,7 +99,7 @@ class Packing {
     for (int round = 0; round < kMaxRounds; ++round) {
       if (!lp_.maximise()) return std::nullopt;
       const double rate = lp_.value(rate_);
-      double kept = kUnlimited;  // the least that a site gets of either phase
+      double kept = kUnlimited;  // the least that a site gets in either phase
       bool more = false;
       for (Phase& phase : phases_)
         for (std::size_t site = 0; site < n_; ++site)
@@ -130,7 +130,7 @@ class Packing {
     }
   }
 
-  // Adds up the pairs that `choose` takes, of both phases.
+  // Limits the sum of the pairs that `choose` accepts, in both phases, to `rate`.
   template <class Choose>
   void limit(double rate, Choose&& choose) {
     if (!std::isfinite(rate)) return;
@@ -147,7 +147,7 @@ class Packing {
       limit(at_.up[site], [&](std::size_t from, std::size_t) { return from == site; });
       limit(at_.down[site], [&](std::size_t, std::size_t to) { return to == site; });
     }
-    if (phases_.size() > 1)  // of one phase the column's bound says it
+    if (phases_.size() > 1)  // with one phase, the column's bound limits it
       for (std::size_t from = 0; from < n_; ++from)
         for (std::size_t to = 0; to < n_; ++to)
           if (from != to)
@@ -168,7 +168,8 @@ class Packing {
     return phase.reversed ? phase.columns[to * n_ + from] : phase.columns[from * n_ + to];
   }
 
-  // What comes into `members` and is rooted there is at least the rate. false: known already.
+  // Limits the rate to the flow into `members` and from roots there. Returns false if the cut is
+  // known already.
   bool add_cut(Phase& phase, const std::vector<bool>& members) {
     if (!phase.cuts.insert(members).second) return false;
     std::vector<Lp::Term> terms = {{rate_, -1}};
@@ -191,7 +192,8 @@ class Packing {
       }
   }
 
-  // The most that `site` gets of the phase as it is now; adds the cuts that keep it from the rate.
+  // Returns the most that `site` gets in the current solution; adds the cuts that keep it from the
+  // rate.
   double separate(Phase& phase, std::size_t site, double rate, bool& more) {
     const std::size_t nodes = n_ + 1, source = n_;
     std::vector<double> capacities(nodes * nodes, 0);
@@ -226,7 +228,7 @@ class Packing {
 
   const Capacities at_;
   const std::size_t n_;
-  const double unit_;  // bytes a second
+  const double unit_;  // bytes/s
   const Task task_;
   Lp lp_;
   int rate_ = 0;

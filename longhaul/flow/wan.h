@@ -22,8 +22,8 @@ using SitePair = std::pair<std::uint32_t, std::uint32_t>;  // (from, to), indice
 struct Wan {
   struct Site {
     std::string name;
-    Rate up, down;           // of all traffic that leaves the site, and that arrives
-    Rate lan;                // of each node's port, each way, for traffic within the site
+    Rate up, down;           // all traffic that leaves the site, and that arrives
+    Rate lan;                // each node's port, each way, for traffic within the site
     double lan_delay_s = 0;  // one way
     std::uint32_t nodes = 1;
     friend bool operator==(const Site&, const Site&) = default;
@@ -33,7 +33,7 @@ struct Wan {
     double delay_s = 0;     // one way
     double jitter_s = 0;    // standard deviation of the delay
     double loss = 0;        // share of packets lost
-    Rate flow = {};         // of each connection, besides the pair's rate
+    Rate flow = {};         // limit of each connection, besides the pair's rate
     double loss_burst = 0;  // mean number of packets lost in a row; 0: each by itself (loss.h)
     std::optional<std::uint32_t> relay = {};  // the site through which it goes (relays.h)
     friend bool operator==(const Pair&, const Pair&) = default;
@@ -45,15 +45,15 @@ struct Wan {
     friend bool operator==(const Shared&, const Shared&) = default;
   };
 
-  // What waits at a port (a link with a rate) while it is full.
+  // The queues of a port (a link with a rate) while it is full.
   enum class Queue : std::uint8_t {
     per_flow,  // each flow by itself, acknowledgements too: nothing waits for another flow
     drop_tail  // one queue for each class of service, which all flows share
   };
 
   std::vector<Site> sites;
-  Pair usual;                      // of ordered pairs that are not in `pairs`
-  std::map<SitePair, Pair> pairs;  // what differs
+  Pair usual;                      // ordered pairs that are not in `pairs`
+  std::map<SitePair, Pair> pairs;  // pairs that differ
   std::vector<Shared> shared;
   std::uint32_t streams = 1;  // connections from a node to a node
   Queue queue = Queue::per_flow;
@@ -64,7 +64,8 @@ struct Wan {
     const auto own = pairs.find({from, to});
     return own == pairs.end() ? usual : own->second;
   }
-  // The most that the pair carries: the smaller of its rate and the sum of its connections' limits.
+  // Returns the most that the pair carries: the smaller of its rate and the sum of its connections'
+  // limits.
   Rate capacity(std::uint32_t from, std::uint32_t to) const {
     const Pair& way = pair(from, to);
     if (!way.flow) return way.rate;

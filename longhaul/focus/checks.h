@@ -1,8 +1,8 @@
 #pragma once
-// Checks is a site's half of the accurate model: it sends representatives to a verifier, at most
-// two batches on their way to each, and gets verdicts. A cluster is checked once however many
-// queries wait for it. The site itself checks what a lost verifier owes, or one that says nothing
-// of a batch for `patience`; such a verifier is asked again once it has answered that batch.
+// Checks is a site's half of the accurate model. It sends representatives to verifiers, at most two
+// batches in flight to each, and receives verdicts. A cluster is checked once, however many queries
+// wait for it. If a verifier is lost or silent about a batch for `patience`, the site itself checks
+// its clusters. A silent verifier receives new batches once it has answered that batch.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -17,28 +17,28 @@
 namespace longhaul::focus {
 
 class Checks {
-  static constexpr std::size_t kMostBody = 256 * 1024;  // of one message
+  static constexpr std::size_t kMostBody = 256 * 1024;  // bytes of one message
 
  public:
   static constexpr std::size_t kInFlight = 2;  // batches to one verifier
-  static constexpr TimerId kTimer{5};          // of the node, which then calls advance()
-  // `node`: whose part it is. `batch`: most objects of one; `object_bytes`: of one, on its way to
-  // another site.
+  static constexpr TimerId kTimer{5};          // a timer of the node, which then calls advance()
+  // `node`: the machine that owns this part. `batch`: maximum objects of one batch; `object_bytes`:
+  // size of an object on the network.
   Checks(const Machine& node, std::uint32_t batch, std::uint32_t object_bytes, Time patience)
       : node_(node), batch_(batch), object_bytes_(object_bytes), patience_(patience) {}
 
-  // nothing if it is pending
+  // Requests a check of the cluster, unless one is pending.
   void request(std::uint64_t cluster, Rank verifier) {
     if (pending_.insert(cluster).second) queues_[verifier].push_back(cluster);
   }
 
-  // unless it is on its way
+  // Removes the cluster, unless its check is in flight.
   void forget(std::uint64_t cluster) {
     for (auto& [verifier, queue] : queues_)
       if (std::erase(queue, cluster) > 0) pending_.erase(cluster);
   }
 
-  // Gives up who says nothing, and sends what may be sent now.
+  // Gives up silent verifiers, and sends the batches that can be sent now.
   void advance(const Index& index, Turn& turn) {
     give_up_silent(turn);
     for (auto& [verifier, queue] : queues_)
@@ -48,9 +48,9 @@ class Checks {
     set_timer(turn);
   }
 
-  // Clusters and their classes, in the order in which they were requested; none of an unknown
-  // batch, or of one whose verifier had been given up. Error: the verdicts are not of this batch,
-  // or name none of `classes`; it stays on its way.
+  // Returns clusters and their classes, in the order of requests; empty if the batch is unknown or
+  // was given up. Returns an Error if the verdicts do not fit the batch or name none of `classes`;
+  // the batch then stays in flight.
   Result<std::vector<std::pair<std::uint64_t, std::uint32_t>>> take(Rank from,
                                                                     const Verdict& verdict,
                                                                     std::uint32_t classes) {
@@ -95,7 +95,7 @@ class Checks {
 
   std::size_t pending() const { return pending_.size(); }
   void state(Archive& ar) { ar(queues_, batches_, pending_, next_); }
-  // Verifiers that owe a batch for too long.
+  // Returns the verifiers with an overdue batch.
   std::set<Rank> given_up() const {
     std::set<Rank> ranks;
     for (const auto& [number, batch] : batches_)
@@ -107,11 +107,11 @@ class Checks {
   struct Batch {
     Rank verifier = 0;
     std::vector<std::uint64_t> clusters;
-    Time heard{0};          // of it
-    bool given_up = false;  // its clusters are not expected of it any more
+    Time heard{0};          // last message about it
+    bool given_up = false;  // this site checks its clusters itself
     void state(auto& ar) { ar(verifier, clusters, heard, given_up); }
   };
-  // A batch that this node checks itself is not waited for: its learner has it, or will.
+  // Gives up overdue batches, except those of this node: its learner has them, or will.
   void give_up_silent(Turn& turn) {
     for (auto& [number, batch] : batches_) {
       if (batch.verifier == turn.self() || batch.given_up) continue;
@@ -142,7 +142,7 @@ class Checks {
   }
 
   void send(Rank verifier, std::deque<std::uint64_t>& queue, const Index& index, Turn& turn) {
-    // A node that comes back, in a later epoch, gets no verdicts on what it asked before.
+    // The epoch makes sure that a returned node gets no verdicts on its earlier batches.
     Check check;
     check.batch = turn.view().epoch << 32 | next_++;
     check.length = std::uint32_t(index.representative(queue.front()).values.size());
@@ -154,7 +154,7 @@ class Checks {
     Buffer body;
     while (!queue.empty() && batch.clusters.size() < most) {
       const Item& item = index.representative(queue.front());
-      LH_CHECK(item.values.size() == check.length);  // of one source
+      LH_CHECK(item.values.size() == check.length);  // all from one source
       check.items.push_back({queue.front(), item.seq, item.at.count()});
       batch.clusters.push_back(queue.front());
       queue.pop_front();
@@ -177,21 +177,22 @@ class Checks {
   Time patience_;
   std::map<Rank, std::deque<std::uint64_t>> queues_;  // by verifier
   std::map<std::uint64_t, Batch> batches_;            // by number
-  std::set<std::uint64_t> pending_;                   // in either
+  std::set<std::uint64_t> pending_;                   // in queues_ or batches_
   std::uint32_t next_ = 0;
 };
 
-// Verifier runs the accurate model: batches of representatives from sites (itself too), in order of
-// arrival, one at a time; the site gets the verdicts, and is told while they take long. Its queue
-// is bounded by what sites may have on their way.
+// Verifier runs the accurate model on batches of representatives from sites, its own included, one
+// batch at a time in order of arrival. A site receives the verdicts, and notices while they take
+// long. The queue is bounded by the batches that sites may have in flight.
 class Verifier {
  public:
-  static constexpr TimerId kTimer{6};  // of the node, which then calls advance()
-  // `node`: whose part it is. `length`: values of an object, 0: any. `patience`: of the sites.
+  static constexpr TimerId kTimer{6};  // a timer of the node, which then calls advance()
+  // `node`: the machine that owns this part. `length`: values of an object, 0: any. `patience`:
+  // that of the sites.
   Verifier(const Machine& node, std::uint32_t version, std::uint32_t length, Time patience)
       : node_(node), version_(version), length_(length), still_after_(still_after(patience)) {}
 
-  // Error: its objects do not fit, are none of a stream, or it is more than a site may send.
+  // Returns an Error if objects do not fit or have no number, or if the site has too many batches.
   Status take(Rank from, const Check& check, const Payload& body, Time now) {
     if (check.items.empty() || check.length * sizeof(float) > check.stride || body.is_phantom() ||
         body.size() != check.items.size() * std::size_t(check.stride))
@@ -216,7 +217,7 @@ class Verifier {
     return Ok{};
   }
 
-  // tells other sites that their batches are here
+  // Notifies other sites that their batches wait or run.
   void advance(Turn& turn) {
     std::optional<Time> next;
     for (Batch& batch : queue_) {
@@ -231,7 +232,7 @@ class Verifier {
   }
 
   bool has_work() const { return !queue_.empty(); }
-  // The items of the oldest batch, for Infer; it stays until verdicts().
+  // Returns the items of the oldest batch, for Infer. The batch stays until verdicts().
   std::vector<Item> items() const { return queue_.front().items; }
   void verdicts(std::span<const float> classes, Turn& turn) {
     const Batch batch = std::move(queue_.front());
@@ -242,7 +243,7 @@ class Verifier {
     if (turn.view().has(batch.from)) turn.send(batch.from, verdict, {}, kAnswer);
   }
 
-  // drops the batches of lost sites, but not one that runs
+  // Drops the batches of lost sites, except the first, which may be running.
   void on_view(Turn& turn) {
     if (queue_.empty()) return;
     queue_.erase(std::remove_if(queue_.begin() + 1, queue_.end(),
@@ -257,7 +258,7 @@ class Verifier {
     Rank from = 0;
     std::uint64_t number = 0;
     std::vector<Item> items;
-    Time told{0};  // the site, of this batch
+    Time told{0};  // last notice to the site about this batch
     void state(auto& ar) { ar(from, number, items, told); }
   };
   const Machine& node_;

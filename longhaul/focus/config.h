@@ -1,7 +1,7 @@
 #pragma once
-// Settings of [focus]: what a job says of an index of growing data (docs/focus.md). Source of the
-// method: Hsieh et al., "Focus: Querying Large Video Datasets with Low Latency and Low Cost", OSDI
-// 2018. All defaults are ours.
+// Settings of [focus]: the index of growing data that a job configures (docs/focus.md). Source of
+// the method: Hsieh et al., "Focus: Querying Large Video Datasets with Low Latency and Low Cost",
+// OSDI 2018. All defaults are our own.
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,12 +56,12 @@ struct Config {
                  .max = 100000);
     LONGHAUL_KEY(drift,
                  "another sample is taken, and cheap model, K and T are chosen again, when the "
-                 "classes that the cheap model sees differ by so much from those of the sample "
-                 "(total variation; 0.2 is usual); 0: never; with T chosen",
+                 "classes of the cheap model differ from the sample's by this (total variation; "
+                 "0.2 is usual); 0: never; with T chosen",
                  .min = 0, .max = 1);
     LONGHAUL_KEY(gt_place,
                  "where the accurate model runs: at the site of the object, at the site that was "
-                 "asked, or at one site for all",
+                 "asked, or at one site for all objects",
                  .choices = {"site", "querier", "hub"});
     LONGHAUL_KEY(hub, "the site of gt_place = \"hub\" (default: the first)", .max = 64);
     LONGHAUL_KEY(gt_batch, "most objects of one run of the accurate model", .min = 1, .max = 4096);
@@ -75,7 +75,7 @@ struct Config {
     LONGHAUL_KEY(interval_gap_s, "objects of a cluster no further apart are one interval", .min = 0,
                  .max = 1e6, .unit = "s");
     LONGHAUL_KEY(answer_timeout_s,
-                 "a site that says nothing of a query for so long is missing in its answer",
+                 "a site that does not respond to a query for this long is missing in its answer",
                  .max = 1e6, .unit = "s", .positive = true);
     stream_fields(self, visit);
   }
@@ -95,7 +95,7 @@ struct Config {
                  "most time for the trial of a model's file on two objects, in a process of its "
                  "own; a file that takes longer is refused; below answer_timeout_s",
                  .max = 1e6, .unit = "s", .positive = true, .local = true);
-    LONGHAUL_KEY(trial_mb, "most memory for that trial; 0: half of what is free on the machine",
+    LONGHAUL_KEY(trial_mb, "most memory for that trial; 0: half of the machine's free memory",
                  .max = 1e9, .unit = "MB", .local = true);
   }
   static void index_fields(auto& self, auto&& visit) {
@@ -111,12 +111,12 @@ struct Config {
                  "(default: all)",
                  .max = 1000);
     LONGHAUL_KEY(vote,
-                 "what a cluster is indexed under: the best classes of the mean score of its "
+                 "classes of a cluster in the index: the best ones of the mean score of its "
                  "objects, or of its first object",
                  .choices = {"mean", "first"});
     LONGHAUL_KEY(baseline,
-                 "what focus is compared with: the accurate model on all objects at ingest, on all "
-                 "at query time, on all at the site that was asked, or no clusters",
+                 "baseline to compare focus with: the accurate model on all objects at ingest, on "
+                 "all at query time, on all at the site that was asked, or no clusters",
                  .choices = {"none", "ingest_all", "query_all", "ship_all", "no_cluster"});
   }
   static void stream_fields(auto& self, auto&& visit) {
@@ -135,7 +135,7 @@ struct Config {
   }
 };
 
-// A cheap model; of several the best is chosen on the sample.
+// A cheap model. If there are several, the best is chosen on the sample.
 struct CheapConfig {
   std::string path = "";
   double ms = 0.4;
@@ -154,7 +154,7 @@ struct CheapConfig {
   }
 };
 
-// A query that a job asks in the simulator.
+// A query that a job sends in the simulator.
 struct QueryConfig {
   std::string site;
   double at_s = 0;
@@ -172,7 +172,7 @@ struct QueryConfig {
   }
 };
 
-// A cheap model that a site is given, for all sites, while a job runs in the simulator.
+// A cheap model that one site receives for all sites, while a job runs in the simulator.
 struct ModelConfig {
   std::string site;
   double at_s = 0;

@@ -1,10 +1,12 @@
 #pragma once
-// FocusNode is the strategy of a node of `longhaul serve`: it indexes the objects of its site with
-// a cheap model as they come, and answers queries over all sites, for which the accurate model
-// looks at one object of each candidate cluster. It trains nothing. One node at each site.
+// FocusNode is the strategy of a node of `longhaul serve`; there is one node at each site. It
+// indexes the objects of its site with a cheap model as they arrive, and answers queries over all
+// sites. For a query the accurate model checks one object of each candidate cluster. It trains
+// nothing.
 //
-// Source: Hsieh et al., OSDI 2018; one machine there. Messages, sites and failures are ours.
-// When a peer is lost it goes on: answers are partial and name the missing site.
+// Source: Hsieh et al., OSDI 2018, for one machine. Messages, sites and failures are our own
+// additions. When a peer is lost, the node continues: answers are partial and name the missing
+// site.
 #include <cmath>
 #include <functional>
 
@@ -20,7 +22,7 @@
 
 namespace longhaul::focus {
 
-// Config with everything decided.
+// The complete configuration of a node.
 struct NodeConfig {
   enum class AtIngest : std::uint8_t { cheap, accurate, nothing };
   enum class Place : std::uint8_t { site, querier, hub };
@@ -33,21 +35,21 @@ struct NodeConfig {
   std::size_t queue_items = 10000;
   Time patience = std::chrono::seconds(30);
   std::optional<Time> duration = {};            // absent: it never finishes
-  std::optional<ResampleConfig> resample = {};  // absent: parameters stay
-  // Into which models are put that the site is given while it runs, of these numbers and the next;
-  // nullptr: they are refused. Lives as long as the node's learner.
+  std::optional<ResampleConfig> resample = {};  // absent: fixed parameters
+  // Puts a model that the site receives while it runs into the learner, under number own_models or
+  // own_models + 1. Null: such models are refused. Lives as long as the node's learner.
   using PutModel = std::function<Status(std::uint32_t number, const GivenModel&)>;
   PutModel put_model = nullptr;
-  // Tries such a model first, elsewhere: this node goes on meanwhile. Nothing: it is not known yet;
-  // asked again at the next input, and there is one when it is. nullptr: none is tried.
+  // Tries such a model elsewhere first, while this node continues. Returns nothing until the result
+  // is known; called again at the next input, which comes with the result. Null: no trial.
   using TryModel = std::function<std::optional<Status>(const std::shared_ptr<const GivenModel>&)>;
   TryModel try_model = nullptr;
   bool no_clusters = false;      // T stays 0
   std::uint32_t length = 0;      // values of an object; 0: peers may send any
-  std::uint32_t own_models = 1;  // of the job: numbers below are theirs
+  std::uint32_t own_models = 1;  // number of the job's models; their numbers are below it
 };
-// What the baseline changes is applied. `hub`: the rank of the node that Config::hub names.
-// Config::T must be there.
+// Returns the configuration with the changes of the baseline. `hub`: the rank of the node that
+// Config::hub names. Config::T must be set.
 inline NodeConfig node_config(const Config& config, std::uint32_t classes, Rank hub) {
   LH_CHECK(config.T.has_value());
   NodeConfig node;
@@ -78,7 +80,7 @@ inline NodeConfig node_config(const Config& config, std::uint32_t classes, Rank 
     node.index.specialised = classes;
     return node;
   }
-  // Every object is OTHER, so all are candidates of every query.
+  // Every object is OTHER, so each is a candidate of every query.
   node.at_ingest = NodeConfig::AtIngest::nothing;
   node.index.specialised = 0;
   node.uses_known_verdicts = false;
@@ -102,7 +104,7 @@ class FocusNode final : public Strategy {
     if (config.resample) resampler_.emplace(*config.resample);
   }
 
-  // Before the start: the index that the log of this node says. Appending goes on after it.
+  // Restores the index from this node's log before the start. Appending continues after the log.
   Status restore(std::span<const Bytes> log, Rank self) {
     LH_LET(records, replay(log, self, index_, verdicts_, kept_));
     appended_ = records;
@@ -110,7 +112,8 @@ class FocusNode final : public Strategy {
     return Ok{};
   }
 
-  // The same one by one: a checkpoint, then the records behind it. Error: it is of another index.
+  // Restores it step by step: a checkpoint, then the records after it. Returns an Error if the
+  // checkpoint is of another index.
   Status restore_checkpoint(std::span<const std::byte> bytes) {
     Archive ar(bytes);
     ar(appended_);
@@ -134,7 +137,7 @@ class FocusNode final : public Strategy {
     return Ok{};
   }
 
-  // Index and verdicts, in place of all records up to appended().
+  // Returns index and verdicts, which replace all records up to appended().
   Buffer checkpoint() {
     Archive ar;
     std::uint32_t version = verdicts_.version();
@@ -278,7 +281,7 @@ class FocusNode final : public Strategy {
   const Index& index() const { return index_; }
   const Verdicts& verdicts() const { return verdicts_; }
   const Models& models() const { return models_; }
-  // The source sends again what comes after this seq if the node crashes now.
+  // Returns the last seq that the source does not send again if the node crashes now.
   std::uint64_t acknowledged() const { return acknowledged_; }
   struct Counters {
     std::uint64_t cheap = 0, accurate = 0;  // objects that the models have seen
@@ -287,7 +290,7 @@ class FocusNode final : public Strategy {
   const Counters& counters() const { return counters_; }
   std::uint64_t samples() const { return resampler_ ? resampler_->samples() : 0; }
   std::uint64_t dropped() const { return ingest_.dropped(); }
-  std::size_t open_queries() const { return site_queries_.open(); }  // of all sites, here
+  std::size_t open_queries() const { return site_queries_.open(); }  // from all sites, at this one
 
  private:
   static constexpr TimerId kOver{2};
@@ -332,7 +335,7 @@ class FocusNode final : public Strategy {
     return status;
   }
 
-  // The models take turns where both have work.
+  // Starts the next computation. The models take turns if both have work.
   void compute(Turn& turn) {
     if (running_ != Running::nothing) return;
     const bool check = verifier_.has_work() && (last_ != Running::check || !ingest_.has_work());
@@ -359,13 +362,14 @@ class FocusNode final : public Strategy {
   void resample(const StepResult& result, Turn& turn) {
     resampler_->done(result.outputs, result.samples, index_.config());
     const auto chosen = resampler_->take();
-    if (!chosen || !*chosen) return;  // without a choice that reaches the targets things stay
+    if (!chosen || !*chosen) return;  // no choice reaches the targets: parameters stay
     index_.adopt(**chosen);
     append(LogRecord{.models = {}, .adopted = {**chosen}, .gaps = {}, .items = {}, .verdicts = {}},
            turn);
   }
 
-  // What no learner has to look at. Bounded, too: every model is a generation of the index.
+  // Checks a model as far as possible without a learner. Also limits the number of models, because
+  // each is a generation of the index.
   Status check_given(const GivenModel& model) const {
     constexpr std::size_t kMostGenerations = 1000;
     if (!config_.put_model || config_.at_ingest != NodeConfig::AtIngest::cheap)
@@ -399,7 +403,8 @@ class FocusNode final : public Strategy {
       keep(model, number, turn);
   }
 
-  // Clusters of before stay as they are. Where T is chosen on a sample, so is the model.
+  // Keeps a checked model. Existing clusters stay unchanged. If T is chosen on a sample, so is the
+  // model.
   void keep(const std::shared_ptr<const GivenModel>& model, std::uint32_t number, Turn& turn) {
     kept_[number] = model;
     LogRecord record;
@@ -422,12 +427,12 @@ class FocusNode final : public Strategy {
     kept_in_ = appended_;
   }
 
-  // The number that does not index now.
+  // Returns a model number that does not index now.
   std::uint32_t free_number() const {
     return config_.own_models + (index_.config().cheap == config_.own_models ? 1 : 0);
   }
 
-  // The learner gets the models again that were given before.
+  // Puts the models given earlier into the learner again.
   Status put_kept() {
     for (const auto& [number, model] : kept_) {
       models_.restore(model);
@@ -473,7 +478,7 @@ class FocusNode final : public Strategy {
     acknowledges_[appended_] = index_.asof();
   }
 
-  // What the model, if any, said of the batch's object number `at`.
+  // Returns the model's output, if any, for object number `at` of the batch.
   Seen seen(const Item& item, std::size_t at, std::span<const float> outputs) const {
     const std::size_t classes = index_.config().specialised + 1, items = batch_.items.size();
     if (config_.at_ingest == NodeConfig::AtIngest::cheap)
@@ -525,13 +530,13 @@ class FocusNode final : public Strategy {
   std::optional<Resampler> resampler_;
   Models models_;
   KeptModels kept_;
-  std::uint64_t kept_in_ = 0;  // the record that holds the newest of them; 0: it is stored
+  std::uint64_t kept_in_ = 0;  // record of the newest of them; 0: it is stored
 
   Running running_ = Running::nothing;
   Running last_ = Running::nothing;  // the two take turns
-  Ingest::Batch batch_;              // that runs
+  Ingest::Batch batch_;              // being computed
   std::uint64_t appended_ = 0, acknowledged_ = 0;
-  std::map<std::uint64_t, std::uint64_t> acknowledges_;  // by record: the seq
+  std::map<std::uint64_t, std::uint64_t> acknowledges_;  // seq by record
   bool over_ = false, finished_ = false;
   Counters counters_;
 };

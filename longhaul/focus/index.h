@@ -1,7 +1,7 @@
 #pragma once
-// Index is what one site knows of its objects: clusters, under which classes they are posted, and
-// gaps. It is made by one call for each object, from what the cheap model said of it, and a log of
-// these calls makes it again (log.h). One owner; no input or output.
+// Index holds one site's knowledge of its objects: clusters, the classes under which they are
+// posted, and gaps. One call per object builds it from the cheap model's output, and a log of these
+// calls rebuilds it (log.h). One owner; no input or output.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,10 +17,10 @@
 
 namespace longhaul::focus {
 
-// Stretches of time of which objects are not indexed: they were dropped, or never came.
+// The time ranges whose objects are not indexed, because they were dropped or never arrived.
 class Gaps {
  public:
-  static constexpr std::size_t kMost = 1000;  // beyond it the two nearest in order become one
+  static constexpr std::size_t kMost = 1000;  // above this the two nearest neighbours are joined
 
   void add(Interval gap) {
     const auto first =
@@ -40,7 +40,7 @@ class Gaps {
     gaps_.erase(std::next(nearest));
   }
 
-  // ascending, clipped
+  // Returns the gaps in the window: ascending, clipped.
   std::vector<Interval> within(const Interval& window) const {
     std::vector<Interval> inside;
     for (const Interval& gap : gaps_)
@@ -53,10 +53,10 @@ class Gaps {
   void state(auto& archive) { archive(gaps_); }
 
  private:
-  std::vector<Interval> gaps_;  // ascending, apart
+  std::vector<Interval> gaps_;  // ascending, disjoint
 };
 
-// The K classes of the highest scores, best first; ties: the lower class.
+// Returns the K classes with the highest scores, best first; on a tie the lower class first.
 inline std::vector<std::uint32_t> top_classes(std::span<const double> scores, std::size_t k) {
   std::vector<std::uint32_t> classes(scores.size());
   for (std::uint32_t c = 0; c < classes.size(); ++c) classes[c] = c;
@@ -69,19 +69,19 @@ inline std::vector<std::uint32_t> top_classes(std::span<const double> scores, st
   return classes;
 }
 
-// Which clusters are posted under which class. It only grows.
+// The clusters posted under each class. Only grows.
 class Postings {
  public:
   struct Posting {
     std::uint64_t cluster = 0;
-    double score = 0;       // of the class, when it was posted
-    std::uint64_t seq = 0;  // of the object with which it was
+    double score = 0;       // score of the class at the posting
+    std::uint64_t seq = 0;  // object that caused the posting
     void state(auto& ar) { ar(cluster, score, seq); }
   };
 
   explicit Postings(std::size_t classes) : lists_(classes) {}
 
-  // A cluster is posted under a class once: its owner knows.
+  // Must be called at most once for a cluster and class.
   void post(std::uint32_t cls, const Posting& posting) { lists_.at(cls).push_back(posting); }
   std::span<const Posting> of(std::uint32_t cls) const { return lists_.at(cls); }
   std::size_t classes() const { return lists_.size(); }
@@ -91,10 +91,10 @@ class Postings {
   std::vector<std::vector<Posting>> lists_;
 };
 
-// Clustering of a stream of feature vectors as they come (Focus, OSDI 2018, in outline): a vector
-// joins the active cluster with the nearest mean, or begins one if none is within T. At most M are
-// active; to make room, the one that was joined longest ago retires (ours: retiring the smallest
-// would retire the newest). Deterministic: equal vectors in equal order give equal clusters.
+// Online clustering of feature vectors (Focus, OSDI 2018, in outline). A vector joins the active
+// cluster with the nearest mean, or begins a cluster if no mean is within T. At most M clusters are
+// active. To make room, the cluster that was joined longest ago retires (not as in the paper: the
+// smallest would be the newest). Deterministic: equal vectors in equal order give equal clusters.
 class Clustering {
   static double distance(std::span<const float> feature, std::span<const double> mean) {
     if (feature.size() != mean.size()) return std::numeric_limits<double>::infinity();
@@ -112,12 +112,12 @@ class Clustering {
   }
 
   struct Joined {
-    std::uint64_t cluster = 0;  // numbered from 0 as they begin
+    std::uint64_t cluster = 0;  // numbered from 0 in order of their start
     bool begun = false;
   };
   Joined add(std::span<const float> feature) {
     ++added_;
-    if (threshold_ == 0) return {next_++, true};  // no mean is ever asked for
+    if (threshold_ == 0) return {next_++, true};  // means are not needed
     Active* nearest = nullptr;
     double least = threshold_;
     for (Active& active : active_)
@@ -139,13 +139,13 @@ class Clustering {
     return {next_++, true};
   }
 
-  // All active ones retire: features that come are not those of before.
+  // Retires all active clusters, because later features are not comparable with earlier ones.
   void begin_anew(double threshold) {
     active_.clear();
     threshold_ = threshold;
   }
   std::uint64_t size() const { return next_; }  // clusters so far
-  // The mean of an active cluster; empty if it has retired.
+  // Returns the mean of an active cluster; empty if it has retired.
   std::vector<double> mean(std::uint64_t cluster) const {
     for (const Active& active : active_)
       if (active.cluster == cluster) return active.mean;
@@ -156,7 +156,7 @@ class Clustering {
 
  private:
   struct Active {
-    std::uint64_t cluster = 0, count = 0, joined = 0;  // joined: when last, in vectors added
+    std::uint64_t cluster = 0, count = 0, joined = 0;  // joined: value of added_ at the last join
     std::vector<double> mean;
     void state(auto& ar) { ar(cluster, count, joined, mean); }
   };
@@ -171,26 +171,26 @@ struct IndexConfig {
   std::uint32_t top = 4;            // K
   double threshold = 0.5;           // T
   std::uint32_t most_active = 100;  // M
-  std::uint32_t specialised = 100;  // Ls: of `classes`, the first ones; class Ls is OTHER
+  std::uint32_t specialised = 100;  // Ls: number of specialised classes; class Ls is OTHER
   std::uint32_t classes = 100;
   bool vote_mean = true;  // else the first object's scores
   std::int64_t interval_gap_ns = 1000000000;
-  std::uint32_t cheap = 0;               // the number of the cheap model whose scores come
-  ModelVersion model = {};               // of the cheap model; number 0: one of the job's
+  std::uint32_t cheap = 0;               // number of the cheap model that scores objects
+  ModelVersion model = {};               // version of the cheap model; number 0: one of the job's
   std::vector<std::uint32_t> list = {};  // the specialised classes; empty: the first ones
   bool operator==(const IndexConfig&) const = default;
   void state(auto& ar) {
     ar(top, threshold, most_active, specialised, classes, vote_mean, interval_gap_ns, cheap, model,
        list);
   }
-  // The class under which a query for `cls` looks for clusters: a place in the list, or OTHER.
+  // Returns the class under which a query for `cls` finds clusters: a place in the list, or OTHER.
   std::uint32_t posted_under(std::uint32_t cls) const {
     if (list.empty()) return std::min(cls, specialised);
     return std::uint32_t(std::ranges::find(list, cls) - list.begin());
   }
 };
 
-// What of it is chosen on a sample.
+// The part of the configuration that is chosen on a sample.
 struct Chosen {
   std::uint32_t cheap = 0, K = 0, specialised = 0;
   double T = 0;
@@ -199,8 +199,8 @@ struct Chosen {
   LONGHAUL_FIELDS(cheap, K, specialised, T, model, list)
 };
 
-// What the cheap model said of an object. `scores`: of Ls classes and OTHER; empty where they
-// change nothing: without vote_mean, of an object that begins no cluster.
+// The cheap model's output for an object. `scores`: one for each of Ls classes and OTHER; empty if
+// they have no effect: without vote_mean, for an object that begins no cluster.
 struct Seen {
   std::uint64_t seq = 0;
   std::int64_t at_ns = 0;
@@ -222,8 +222,8 @@ class Index {
     std::vector<std::uint32_t> posted =
         {};  // classes under which the cluster is posted from now on
   };
-  // Seqs ascend; nothing: this seq, or a later one, is indexed already. `values`: the object as it
-  // came, kept if it begins a cluster.
+  // Adds an object; seqs ascend. Returns nothing if this seq or a later one is already indexed.
+  // `values`: the object itself, kept if it begins a cluster.
   std::optional<Added> add(const Seen& seen, std::uint32_t source, std::span<const float> values) {
     if (seen.seq <= asof_) return std::nullopt;
     LH_CHECK(seen.scores.empty() || seen.scores.size() == postings().classes());
@@ -260,8 +260,8 @@ class Index {
     asof_ns_ = std::max(asof_ns_, gap.to_ns);
   }
 
-  // Objects from now on are indexed so. Clusters that are there stay as they are, take no more
-  // objects, and are searched as before.
+  // Sets the configuration for later objects. Existing clusters stay unchanged, take no more
+  // objects, and are still searched.
   void adopt(const Chosen& chosen) {
     IndexConfig next = config();
     next.cheap = chosen.cheap;
@@ -276,18 +276,19 @@ class Index {
     generations_.push_back({next, Postings(next.specialised + 1), clusters()});
   }
 
-  // A cluster as it was known when it was asked for.
+  // A cluster at the time of the query.
   struct Candidate {
     std::uint64_t cluster = 0;
     double score = 0;
     std::uint64_t count = 0;
-    std::vector<Interval> intervals = {};  // those that meet the window, not clipped
+    std::vector<Interval> intervals = {};  // those that overlap the window, not clipped
     void state(auto& ar) { ar(cluster, score, count, intervals); }
   };
-  std::uint32_t posted_under(std::uint32_t cls) const {  // for clusters of now
+  std::uint32_t posted_under(std::uint32_t cls) const {  // for new clusters
     return config().posted_under(cls);
   }
-  // Clusters posted under it that have an interval in the window: best score first, then by number.
+  // Returns the clusters posted under `cls` that have an interval in the window: best score first,
+  // then by number.
   std::vector<Candidate> candidates(std::uint32_t cls, const Interval& window) const {
     std::vector<Candidate> found;
     for (const Generation& generation : generations_)
@@ -318,11 +319,11 @@ class Index {
   std::int64_t asof_ns() const { return asof_ns_; }
   std::uint64_t clusters() const { return clusters_.size(); }
   std::uint64_t objects() const { return objects_; }
-  // Since the last adopt().
+  // Returns the postings since the last adopt().
   const Postings& postings() const { return generations_.back().postings; }
   const IndexConfig& config() const { return generations_.back().config; }
   std::size_t generations() const { return generations_.size(); }
-  // The cheap model whose scores posted a cluster.
+  // Returns the version of the cheap model whose scores posted a cluster.
   ModelVersion model_of(std::uint64_t cluster) const {
     ModelVersion model;
     for (const Generation& one : generations_)
@@ -347,7 +348,7 @@ class Index {
     Item first;
     std::uint64_t count = 0;
     std::vector<Interval> intervals;
-    std::vector<double> sums;  // of scores, with vote_mean
+    std::vector<double> sums;  // sums of scores, with vote_mean
     std::vector<std::uint32_t> posted;
     void state(auto& ar) { ar(first, count, intervals, sums, posted); }
   };
@@ -360,11 +361,11 @@ class Index {
     intervals.back().to_ns = std::max(intervals.back().to_ns, at_ns);
   }
 
-  // Clusters that began between two adopt().
+  // The clusters that began between two calls of adopt().
   struct Generation {
     IndexConfig config = {};
     Postings postings{1};
-    std::uint64_t first = 0;  // cluster
+    std::uint64_t first = 0;  // first cluster
     void state(Archive& ar) {
       ar(config, first);
       postings.state(ar);
@@ -378,19 +379,19 @@ class Index {
   std::int64_t asof_ns_ = 0;
 };
 
-// What the accurate model said of clusters' representatives. A representative never changes, so a
-// verdict holds until the accurate model does: verdicts belong to (cluster, version).
+// The accurate model's verdicts on representatives. A representative never changes, so a verdict
+// belongs to (cluster, version of the accurate model).
 class Verdicts {
  public:
   explicit Verdicts(std::uint32_t version) : version_(version) {}
 
-  // The class; absent: not known of the current version.
+  // Returns the class; absent if the current version has no verdict.
   std::optional<std::uint32_t> find(std::uint64_t cluster) const {
     const auto it = verdicts_.find(cluster);
     return it == verdicts_.end() ? std::nullopt : std::optional(it->second);
   }
-  // True: stored; false: known already, or of another version. Error: another class is known of
-  // the pair; that one is kept.
+  // Returns true if the verdict was stored, false if it was known or is of another version. Returns
+  // an Error if the pair already has another class, which is kept.
   Result<bool> put(std::uint64_t cluster, std::uint32_t version, std::uint32_t cls) {
     if (version != version_) return false;
     const auto [it, is_new] = verdicts_.emplace(cluster, cls);

@@ -1,6 +1,7 @@
 #pragma once
-// Ingest is the queue of objects between a site's source and its cheap model. Where objects come
-// faster than they are indexed, the oldest are dropped; what was dropped, or never came, is a gap.
+// Ingest is the queue of objects between a site's source and its cheap model. If objects arrive
+// faster than the model indexes them, Ingest drops the oldest. Dropped or missing objects form a
+// gap.
 #include <algorithm>
 #include <deque>
 

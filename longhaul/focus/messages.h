@@ -1,7 +1,7 @@
 #pragma once
-// What sites tell each other of queries and models, and what a user asks a site and is answered
-// (Strategy::on_requested, Turn::reply): bytes of base/wire.h (docs/focus.md). All messages are
-// reliable.
+// The messages between sites about queries and models, and the requests and answers between a user
+// and a site (Strategy::on_requested, Turn::reply). Encoded by base/wire.h (docs/focus.md). All
+// messages are reliable.
 #include <algorithm>
 #include <compare>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace longhaul::focus {
 
-// Both ends belong to it; in the time of the objects.
+// A closed interval in the time of the objects.
 struct Interval {
   std::int64_t from_ns = 0, to_ns = 0;
   bool meets(const Interval& other) const {
@@ -25,74 +25,74 @@ struct Interval {
   LONGHAUL_FIELDS(from_ns, to_ns)
 };
 
-// Ordered; the later one wins everywhere, whichever comes first. Number 0: no model was given.
+// The version of a cheap model. The later one wins at all sites, whichever arrives first. Number 0:
+// no model was given.
 struct ModelVersion {
   std::uint64_t number = 0;
-  Rank origin = 0;  // the site that was given it; decides between two of one number
+  Rank origin = 0;  // the site that received it from a user; breaks ties of equal numbers
   friend auto operator<=>(const ModelVersion&, const ModelVersion&) = default;
   static void fields(auto& self, auto&& visit) {
-    LONGHAUL_FIELD(number, .max = 0x1p50);  // one more always fits
+    LONGHAUL_FIELD(number, .max = 0x1p50);  // so that a successor always fits
     LONGHAUL_FIELD(origin);
   }
 };
 
-// A specialised cheap model that sites are given while they run; also in a log.
+// A specialised cheap model that a user gives to running sites; also in a log.
 struct GivenModel {
   static constexpr std::size_t kMostFile = 64 << 20;  // bytes
   ModelVersion version;
-  // The classes that it tells apart, in the order of its scores, before OTHER; empty: all.
+  // The classes that it distinguishes, in the order of its scores, before OTHER; empty: all.
   std::vector<std::uint32_t> classes;
-  double seconds = 0;   // for an object, for hosts that model it
-  std::uint32_t K = 0;  // 0: as before
-  double T = -1;        // below 0: as before, or chosen on a sample where the job leaves it out
+  double seconds = 0;   // per object, for hosts that model the time
+  std::uint32_t K = 0;  // 0: unchanged
+  double T = -1;        // below 0: unchanged, or chosen on a sample if the job sets none
   std::string file;     // bytes of a TorchScript file; "noise = N" for the stream tracks
   LONGHAUL_FIELDS(version, (classes, .max = 1000), (seconds, .min = 0, .max = 1000),
                   (K, .max = 1000), (T, .min = -1, .max = 1e12), (file, .max = double(kMostFile)))
 };
 
-// The models that a site keeps, by the number under which its learner has them: the one that
-// indexes, and the newest one.
+// The models that a site keeps, by their number in its learner: the indexing one and the newest.
 using KeptModels = std::map<std::uint32_t, std::shared_ptr<const GivenModel>>;
 
 inline constexpr double kMaxListed = 1000;
 
-// What a user looks for: objects of a class within a window.
+// A user's query: objects of a class within a window.
 struct Wanted {
   std::uint32_t cls = 0;
   Interval window = {};
-  std::uint32_t limit = 0;  // clusters that are enough; 0: all
-  bool follow = false;      // goes on with clusters that appear later, until it is cancelled
+  std::uint32_t limit = 0;  // clusters to return; 0: all
+  bool follow = false;      // continues with clusters that appear later, until it is cancelled
   LONGHAUL_FIELDS(cls, window, limit, follow)
 };
 
 struct Query {  // querier -> every site
   LONGHAUL_MESSAGE(1, "query");
-  std::uint64_t query = 0;  // a number of the querier's
+  std::uint64_t query = 0;  // number at the querier
   Wanted wanted;
   LONGHAUL_FIELDS(query, wanted)
 };
 
 struct FoundCluster {
-  std::uint64_t cluster = 0;  // of its site
-  std::uint64_t count = 0;    // objects, those outside the window too; 0: more of it follows
+  std::uint64_t cluster = 0;  // number at its site
+  std::uint64_t count = 0;    // objects, also outside the window; 0: more parts of it follow
   std::vector<Interval> intervals;
   LONGHAUL_FIELDS(cluster, count, (intervals, .max = kMaxListed))
 };
-// site -> querier, after each batch of verdicts; empty ones, every still_after(): still at work.
+// Site -> querier, after each batch of verdicts. An empty one every still_after(): still at work.
 struct Found {
   LONGHAUL_MESSAGE(2, "result");
   std::uint64_t query = 0;
-  std::uint64_t number = 0;  // of this site's results to the query, from 0
+  std::uint64_t number = 0;  // among this site's results to the query, from 0
   std::vector<FoundCluster> clusters;
   LONGHAUL_FIELDS(query, number, (clusters, .max = kMaxListed))
 };
-struct End {  // site -> querier: all that were candidates at `asof` are decided
+struct End {  // site -> querier: all candidates at `asof` are decided
   LONGHAUL_MESSAGE(3, "end");
   std::uint64_t query = 0;
-  std::uint64_t results = 0;              // sent before this
-  std::uint64_t asof = 0;                 // the last object that counts
-  std::int64_t asof_ns = 0;               // and its time
-  std::uint64_t checked = 0, cached = 0;  // clusters: by the accurate model now, known before
+  std::uint64_t results = 0;              // results sent before it
+  std::uint64_t asof = 0;                 // last object included
+  std::int64_t asof_ns = 0;               // time of that object
+  std::uint64_t checked = 0, cached = 0;  // clusters: checked now, known before
   std::vector<Interval> gaps;             // in the window
   LONGHAUL_FIELDS(query, results, asof, asof_ns, checked, cached, (gaps, .max = kMaxListed))
 };
@@ -109,8 +109,8 @@ struct CheckItem {
 };
 struct Check {  // site -> verifier; the body holds the representatives, `stride` bytes each
   LONGHAUL_MESSAGE(5, "check");
-  std::uint64_t batch = 0;   // a number of the site's
-  std::uint32_t length = 0;  // values of fp32 that begin each representative
+  std::uint64_t batch = 0;   // number at the site
+  std::uint32_t length = 0;  // fp32 values at the start of each representative
   std::uint32_t stride = 4;
   std::vector<CheckItem> items;
   LONGHAUL_FIELDS(batch, (length, .max = 1 << 20), (stride, .min = 1, .max = 1 << 22),
@@ -119,8 +119,8 @@ struct Check {  // site -> verifier; the body holds the representatives, `stride
 struct Verdict {  // verifier -> site
   LONGHAUL_MESSAGE(6, "verdict");
   std::uint64_t batch = 0;
-  std::uint32_t version = 0;           // of the accurate model
-  std::vector<std::uint32_t> classes;  // of the batch's items, in order
+  std::uint32_t version = 0;           // version of the accurate model
+  std::vector<std::uint32_t> classes;  // in the order of the batch's items
   LONGHAUL_FIELDS(batch, version, (classes, .max = 4096))
 };
 struct StillChecking {  // verifier -> site, every still_after(): the batch waits or runs
@@ -129,35 +129,35 @@ struct StillChecking {  // verifier -> site, every still_after(): the batch wait
   LONGHAUL_FIELDS(batch)
 };
 
-struct NewestModel {  // site -> site: the newest cheap model that it was given
+struct NewestModel {  // site -> site: the newest cheap model at the sender
   LONGHAUL_MESSAGE(7, "newest_model");
   ModelVersion version;
   LONGHAUL_FIELDS(version)
 };
-struct FetchModel {  // who has an older one -> who said so
+struct FetchModel {  // site with an older model -> sender of NewestModel
   LONGHAUL_MESSAGE(8, "fetch_model");
   ModelVersion version;
-  std::uint64_t offset = 0;  // of the next piece
+  std::uint64_t offset = 0;  // start of the next piece
   LONGHAUL_FIELDS(version, offset)
 };
-struct ModelPart {  // the answer; the body is the piece
+struct ModelPart {  // reply to FetchModel; the body is the piece
   LONGHAUL_MESSAGE(9, "model");
   ModelVersion version;
-  std::uint64_t offset = 0, size = 0;  // size: of the whole
+  std::uint64_t offset = 0, size = 0;  // size: whole model
   LONGHAUL_FIELDS(version, offset, size)
 };
-struct ModelTaken {  // site -> the site whose user gave it
+struct ModelTaken {  // site -> the site whose user gave the model
   LONGHAUL_MESSAGE(10, "model_taken");
   ModelVersion version;
-  std::string why;  // it was refused; empty: it is in the site's log
+  std::string why;  // reason for a refusal; empty: the site's log holds it
   LONGHAUL_FIELDS(version, (why, .max = kMaxListed))
 };
 
 using Messages = MessageList<Query, Found, End, Cancel, Check, Verdict, NewestModel, FetchModel,
                              ModelPart, ModelTaken, StillChecking>;
 
-// Who works on what another one waits for says so this often, so that what takes long is not taken
-// for silence. `patience`: how long the other one waits ([focus] answer_timeout_s).
+// Returns the interval of notices from a busy node, so that long work is not taken for silence.
+// `patience`: time that the other node waits ([focus] answer_timeout_s).
 inline Time still_after(Time patience) {
   return std::max<Time>(patience / 4, std::chrono::milliseconds(20));
 }
@@ -167,11 +167,11 @@ inline constexpr Service kAnswer{.priority = 6};   // result, end, verdict
 inline constexpr Service kObjects{.priority = 4};  // check
 inline constexpr Service kModel{.priority = 1};    // the models
 
-// A user sends one query, or one cheap model for all sites. Answers come as clusters are confirmed,
-// or as sites take the model.
+// A user's request: one query, or one cheap model for all sites. Answers arrive as clusters are
+// confirmed, or as sites take the model.
 struct Request {
   std::vector<Wanted> query;
-  std::vector<GivenModel> model;  // `version` is not looked at
+  std::vector<GivenModel> model;  // `version` is ignored
   LONGHAUL_FIELDS((query, .max = 1), (model, .max = 1))
 };
 inline Bytes request_of(const Wanted& wanted) {
@@ -186,21 +186,21 @@ struct SiteEnd {  // a site whose candidates are all decided
   std::vector<Interval> gaps;
   LONGHAUL_FIELDS(site, asof, asof_ns, checked, cached, gaps)
 };
-struct MissingSite {  // whose answer is not complete
+struct MissingSite {  // a site with an incomplete answer
   Rank site = 0;
-  std::uint64_t asof = 0;  // the last known of it; 0: none
+  std::uint64_t asof = 0;  // newest known; 0: none
   std::int64_t asof_ns = 0;
   LONGHAUL_FIELDS(site, asof, asof_ns)
 };
 struct Answer {
   enum class Kind : std::uint8_t {
     found,      // clusters of one site
-    caught_up,  // a query that follows: all sites have decided what there was; more may come. Said
+    caught_up,  // following query: all sites have decided their candidates; more may come. Sent
                 // again when a site is lost
-    ended,      // the last one
-    refused,    // the last one: `why`
-    taken,      // a site has the model now; or it refused it, and says why
-    given       // the last one: all sites have said so, but those missing; `why` one refused it
+    ended,      // last answer
+    refused,    // last answer, with `why`
+    taken,      // a site has taken the model, or refused it with `why`
+    given       // last answer: all sites but those missing have replied; `why`: a refusal
   };
   Kind kind = Kind::found;
   Rank site = 0;
@@ -209,7 +209,7 @@ struct Answer {
   std::vector<MissingSite> missing = {};  // not empty: a partial answer
   bool limited = false;                   // ended by the limit
   std::string why = {};
-  std::uint64_t model = 0;  // taken, given: the number of its version
+  std::uint64_t model = 0;  // taken, given: version number
   LONGHAUL_FIELDS(kind, site, clusters, ends, missing, limited, why, model)
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// Models brings a specialised cheap model from the site that was given it to all others. Sites say
-// which one is their newest when they start, when a site comes back, and when they have taken one;
-// who has an older one fetches the newer one, piece by piece. A model is checked by the node's
-// learner before it is kept, and a site says that it has it once its log holds it.
+// Models distributes a specialised cheap model from the site that received it to all other sites.
+// Sites announce their newest version at the start, when a site returns, and after taking a model.
+// A site with an older model fetches the newer one, piece by piece. The node's learner checks a
+// model before it is kept. A site reports that it has a model once its log holds it.
 //
 // A site fetches one model at a time, from one site, and keeps at most kMostFile bytes of it.
 #include <algorithm>
@@ -33,18 +33,19 @@ class Models {
  public:
   static constexpr std::size_t kPart = 256 * 1024;  // bytes of one piece
   static constexpr TimerId kTimer{4};
-  // `node`: whose part it is. `patience`: a site that says nothing of a user's model for so long is
-  // missing.
+  // `node`: the machine that owns this part. `patience`: a site that is silent about a user's model
+  // for this time is missing.
   Models(const Machine& node, Time patience) : node_(node), patience_(patience) {}
 
-  // From the log, before the start.
+  // Restores a model from the log; called before the start.
   void restore(std::shared_ptr<const GivenModel> model) {
     if (!newest_ || newest_->version < model->version) newest_ = std::move(model);
   }
-  // Whoever has a newer one answers with it, whoever has an older one fetches this.
+  // Announces this site's version. A site with a newer model announces its own, and a site with an
+  // older one fetches this one.
   void on_start(Turn& turn) { send_to_others(turn); }
 
-  // A user gives one; its version is decided when it is taken.
+  // Takes a model from a user. Its version is set in checked().
   void on_requested(std::uint64_t client, GivenModel model, Turn& turn) {
     if (giving_ || candidate_ || !announced_)
       return refuse(client, "another model is on its way to the sites: give this one after it",
@@ -82,7 +83,7 @@ class Models {
       return Ok{};
     }
     Buffer& bytes = fetching_->bytes;
-    if (part.offset != bytes.size()) return Ok{};  // of a fetch that began again
+    if (part.offset != bytes.size()) return Ok{};  // from a restarted fetch
     const std::size_t most = GivenModel::kMostFile + 64 * 1024;
     if (body.is_phantom() || body.size() == 0 || body.size() > kPart || part.size > most ||
         body.size() > part.size - std::min<std::uint64_t>(part.size, bytes.size())) {
@@ -104,7 +105,7 @@ class Models {
       return error;
     }
     if (candidate_ && from_user_)
-      return Ok{};  // that one is checked first, this one asked for again
+      return Ok{};  // the user's is checked first, this one fetched again
     candidate_ = std::make_shared<const GivenModel>(*std::move(model));
     from_user_ = false;
     return Ok{};
@@ -130,7 +131,7 @@ class Models {
       });
       end_if_all(turn);
     }
-    send_to_others(turn);  // one who came back, or another who has what the lost one had
+    send_to_others(turn);  // a site has returned, or another has the lost site's model
   }
 
   void on_timer(Turn& turn) {
@@ -163,14 +164,15 @@ class Models {
     }
   }
 
-  // The model that waits for a check; nullptr: none does.
+  // Returns the model that waits for a check; null if none does.
   std::shared_ptr<const GivenModel> candidate() const { return announced_ ? candidate_ : nullptr; }
-  // A candidate of another site that a newer model has overtaken need not be checked.
+  // Drops the candidate of another site if a newer model has replaced it.
   void drop_stale() {
     if (candidate_ && !from_user_ && candidate_->version <= version()) candidate_.reset();
   }
 
-  // It was checked: taken as `version()` where `refused` is empty. Returns it then.
+  // Ends the check. Takes the candidate as `version()` and returns it if `refused` is empty.
+  // Returns null if it was refused or a newer model was taken first.
   std::shared_ptr<const GivenModel> checked(const std::string& refused, Turn& turn) {
     const auto candidate = std::exchange(candidate_, nullptr);
     LH_CHECK(candidate);
@@ -184,7 +186,7 @@ class Models {
         if (turn.view().has(refused_.origin))
           turn.send(refused_.origin, ModelTaken{refused_, refused.substr(0, 1000)}, {}, kModel);
       }
-      send_to_others(turn);  // what came meanwhile is said again
+      send_to_others(turn);  // sites with newer models announce them again
       return nullptr;
     }
     GivenModel model = *candidate;
@@ -197,7 +199,7 @@ class Models {
     return newest_;
   }
 
-  // The log holds what was taken last.
+  // Called when the log holds the model taken last.
   void stored(Turn& turn) {
     if (std::exchange(announced_, true)) return;
     if (giving_ && giving_->version == version()) {
@@ -212,7 +214,7 @@ class Models {
       }
       taken_by(turn.self(), "", turn);
     } else {
-      if (giving_ && giving_->until != Time{0}) {  // nobody answers for what this one replaces
+      if (giving_ && giving_->until != Time{0}) {  // no site answers for the replaced model
         giving_->refused = "a newer model was given at another site meanwhile";
         giving_->waits_for.clear();
         end_if_all(turn);
@@ -224,7 +226,7 @@ class Models {
   }
 
   const std::shared_ptr<const GivenModel>& newest() const { return newest_; }
-  // Why the last one was not taken, of a peer's or a user's; "": it was.
+  // Returns why the last model of a peer or user was refused; "" if it was taken.
   const std::string& refused() const { return refused_why_; }
   std::string waiting_for() const {
     if (fetching_) return "a model from rank " + std::to_string(fetching_->source);
@@ -248,14 +250,14 @@ class Models {
     Buffer bytes = {};
     void state(auto& ar) { ar(version, source, bytes); }
   };
-  struct Giving {  // of the user who waits
+  struct Giving {  // the waiting user's request
     std::uint64_t client = 0;
     ModelVersion version = {};
     std::set<Rank> waits_for = {};
     std::vector<Rank> missing = {};
-    std::string refused = {};  // why, of one of the sites
-    Time until{0};             // 0: it is checked or stored here
-    bool gone = false;         // the user
+    std::string refused = {};  // reason of one of the sites
+    Time until{0};             // 0: not checked and stored here yet
+    bool gone = false;         // the user has cancelled
     void state(auto& ar) { ar(client, version, waits_for, missing, refused, until, gone); }
   };
 
@@ -266,7 +268,7 @@ class Models {
   }
 
   void send_to_others(Turn& turn) {
-    // Before the first model only a site that came back has something to ask.
+    // Before the first model only a returned node has a question.
     if (version().number == 0 && turn.place().member(turn.self()).incarnation == 0) return;
     for (const Rank rank : turn.view().live)
       if (rank != turn.self()) turn.send(rank, NewestModel{version()}, {}, kModel);
@@ -295,12 +297,12 @@ class Models {
   const Machine& node_;
   Time patience_;
   std::shared_ptr<const GivenModel> newest_, candidate_;
-  Bytes encoded_;  // newest_, for those who fetch it; made when one does
+  Bytes encoded_;  // newest_ for fetching sites; null until one fetches
   bool from_user_ = false, announced_ = true;
   ModelVersion refused_;
   std::string refused_why_;
   std::optional<Fetching> fetching_;
-  std::map<Rank, FetchModel> wanted_;  // by peers
+  std::map<Rank, FetchModel> wanted_;  // by peer
   std::optional<Giving> giving_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using ByClass = std::map<std::uint32_t, std::uint64_t>;
 
-struct ClusterMembers {  // of a cluster: all, and by track
+struct ClusterMembers {  // members of a cluster: all, and by track
   std::size_t representative = 0;
   std::optional<std::size_t> heir =
       {};  // the first object of another track than the representative's
@@ -120,7 +120,7 @@ class SampleIndex {
     return top_classes(scores, index_.config().top);
   }
 
-  // The jackknife: the spread of what is estimated without one track after the other.
+  // Adds the errors by the jackknife: the spread of the estimates that leave out one track each.
   void add_errors(Estimate& estimate) const {
     std::map<std::uint64_t, std::vector<std::size_t>> clusters;  // by track
     for (std::size_t c = 0; c < clusters_.size(); ++c)

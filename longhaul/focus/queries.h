@@ -1,9 +1,10 @@
 #pragma once
-// Querier is the machine of the node that a user asks: it asks all sites, hands on what they
-// confirm, and ends when each has ended or is missing. A site is missing if it is not in the view,
-// if it is lost on the way, or if it says nothing for `patience`: never a hang, never a silent
-// subset. Answers are the union over sites in any order of messages, with duplicates. A query that
-// follows goes on without a site that is lost, and its user is told at once.
+// Querier is the machine of the node that a user queries. It queries all sites, passes on the
+// clusters that they confirm, and ends when each site has ended or is missing. A site is missing if
+// it is not in the view, is lost, or is silent for `patience`. A query therefore never hangs, and
+// never returns a subset without saying so. Answers are the union over sites, in any order of
+// messages, with duplicates. A following query continues without a lost site, and its user is
+// notified at once.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,12 +17,12 @@
 namespace longhaul::focus {
 
 class Querier {
-  // A site sends its results in order; what runs ahead of a missing one is bounded, an end too.
+  // A site sends its results in order. Limit for results, or an end, ahead of a missing result.
   static constexpr std::uint64_t kMostAhead = 1024;
 
  public:
-  static constexpr std::size_t kMostOpen = 64;  // queries; more are refused
-  // `node`: whose part it is.
+  static constexpr std::size_t kMostOpen = 64;  // queries; others are refused
+  // `node`: the machine that owns this part.
   Querier(const Machine& node, Time patience, std::uint32_t classes)
       : node_(node), patience_(patience), classes_(classes) {}
 
@@ -51,14 +52,14 @@ class Querier {
     set_timer(turn);
   }
 
-  // the user wants no more
+  // Called when the user cancels.
   void cancel(std::uint64_t client, Turn& turn) {
     for_each_open([&](OpenQueries::iterator here) {
       if (here->second.client == client) end(here, false, turn);
     });
   }
 
-  // queries that follow end once they have caught up
+  // Ends following queries once they have caught up.
   void stop_following(Turn& turn) {
     for_each_open([&](OpenQueries::iterator here) {
       if (here->second.wanted.follow && !std::exchange(here->second.stops, true))
@@ -71,7 +72,7 @@ class Querier {
     LH_TRY(check(from, found.query, open));
     if (!open) return Ok{};
     SiteProgress& site = open->sites[from];
-    if (site.missing) return Ok{};  // the user has been told so
+    if (site.missing) return Ok{};  // the user already knows
     if (site.end && !open->wanted.follow && found.number >= site.end->results) return Ok{};  // late
     if (found.number >= site.heard_all_below + kMostAhead)
       return malformed("a result far ahead of those before it");
@@ -81,7 +82,7 @@ class Querier {
     Answer answer{.site = from, .clusters = found.clusters};
     const std::uint32_t limit = open->wanted.limit;
     const auto enough = std::ranges::find_if(answer.clusters, [&](const FoundCluster& one) {
-      return one.count > 0 && ++open->clusters == limit;  // its last part
+      return one.count > 0 && ++open->clusters == limit;  // last part of the cluster
     });
     if (enough != answer.clusters.end()) answer.clusters.erase(enough + 1, answer.clusters.end());
     if (!answer.clusters.empty()) turn.reply(open->client, to_wire(answer), false);
@@ -112,7 +113,7 @@ class Querier {
     });
   }
 
-  // of kTimer
+  // Called when kTimer fires.
   void on_timer(Turn& turn) {
     for_each_open([&](OpenQueries::iterator here) {
       for (auto& [rank, site] : here->second.sites)
@@ -138,10 +139,10 @@ class Querier {
  private:
   struct SiteProgress {
     std::uint64_t heard_all_below = 0;   // results
-    std::set<std::uint64_t> heard = {};  // beyond that
+    std::set<std::uint64_t> heard = {};  // results beyond that
     std::optional<End> end = {};
     bool missing = false;
-    Time last{0};  // heard from
+    Time last{0};  // last message
     bool done() const { return missing || (end && heard_all_below >= end->results); }
     void state(auto& ar) { ar(heard_all_below, heard, end, missing, last); }
   };
@@ -150,9 +151,8 @@ class Querier {
     Wanted wanted;
     std::map<Rank, SiteProgress> sites = {};
     std::uint64_t clusters = 0;
-    std::optional<std::uint64_t> told_missing =
-        {};              // sites, when the user was told to be up to date
-    bool stops = false;  // although it follows
+    std::optional<std::uint64_t> told_missing = {};  // missing sites in the last caught_up answer
+    bool stops = false;                              // ends once it has caught up
     std::uint64_t missing() const {
       return std::uint64_t(
           std::ranges::count_if(sites, [](const auto& site) { return site.second.missing; }));
@@ -162,12 +162,12 @@ class Querier {
   };
   using OpenQueries = std::map<std::uint64_t, Open>;
 
-  // Calls visit(query), which may end it.
+  // Calls visit(query) for each open query; visit may end the query.
   void for_each_open(auto&& visit) {
     for (auto it = open_.begin(); it != open_.end();) visit(it++);
   }
 
-  // Unknown queries are those that have ended: their late messages are dropped.
+  // Finds the open query. Unknown queries have ended, and their late messages are dropped.
   Status check(Rank from, std::uint64_t query, Open*& open) {
     if (query >= next_) return malformed("an answer to a query that was not asked");
     const auto it = open_.find(query);
@@ -232,24 +232,24 @@ class Querier {
   std::uint32_t classes_;
   OpenQueries open_;
   std::uint64_t next_ = 0;
-  std::map<Rank, std::pair<std::uint64_t, std::int64_t>> known_;  // the last asof of each site
+  std::map<Rank, std::pair<std::uint64_t, std::int64_t>> known_;  // newest asof of each site
 };
 
-// SiteQueries is a site's half of queries. A query is answered as of the object that was indexed
-// last when it came: candidates are posted under its class, those with a known verdict are decided
-// at once, the others are checked. What is confirmed goes to the querier as soon as it is known;
-// while nothing is, the querier is told that the site is at work.
+// SiteQueries is a site's half of queries. A query covers the objects indexed when it arrived.
+// Candidates are the clusters posted under its class. Those with a known verdict are decided at
+// once, and the others are checked. The querier receives confirmed clusters as they become known;
+// while there are none, a notice that the site is at work.
 class SiteQueries {
  public:
-  // `node`: whose part it is. `patience`: of the querier.
+  // `node`: the machine that owns this part. `patience`: that of the querier.
   SiteQueries(const Machine& node, bool uses_known_verdicts, Time patience)
       : node_(node), uses_known_(uses_known_verdicts), still_after_(still_after(patience)) {}
 
-  // `verifier`: who checks for it.
+  // `verifier`: the node that checks for this site.
   Status take(Rank from, const Query& query, Rank verifier, const Index& index,
               const Verdicts& verdicts, Checks& checks, Turn& turn) {
     const Key key{from, query.query};
-    if (open_.contains(key)) return Ok{};  // answered by the running one
+    if (open_.contains(key)) return Ok{};  // the open query answers
     const auto of_querier =
         std::ranges::count_if(open_, [&](const auto& o) { return o.first.first == from; });
     if (std::size_t(of_querier) >= Querier::kMostOpen)
@@ -293,7 +293,7 @@ class SiteQueries {
     }
   }
 
-  // For queries that follow: the cluster was posted under these classes.
+  // Called after the cluster was posted under these classes; for following queries.
   void posted(const Index::Added& added, const Index& index, const Verdicts& verdicts,
               Checks& checks) {
     for (auto& [key, open] : open_) {
@@ -305,7 +305,7 @@ class SiteQueries {
     }
   }
 
-  // Sends what was confirmed; while candidates are undecided, at most every kTogether.
+  // Sends confirmed clusters; while candidates are undecided, at most every kTogether.
   void advance(Checks& checks, Turn& turn) {
     std::optional<Time> next;
     for (auto it = open_.begin(); it != open_.end();) {
@@ -345,7 +345,7 @@ class SiteQueries {
     }
   }
 
-  static constexpr TimerId kTimer{3};  // of the node, which then calls advance()
+  static constexpr TimerId kTimer{3};  // a timer of the node, which then calls advance()
   static constexpr Time kTogether = std::chrono::milliseconds(20);
   std::size_t open() const { return open_.size(); }
   void state(Archive& ar) { ar(open_); }
@@ -359,14 +359,14 @@ class SiteQueries {
     std::vector<Index::Candidate> confirmed = {};  // not sent yet
     std::uint64_t confirmed_count = 0;
     bool news = false, ended = false;
-    std::optional<Time> sends = {};  // what waits to be sent
-    Time told{0};                    // the querier, of anything
+    std::optional<Time> sends = {};  // time of the next result
+    Time told{0};                    // time of the last message to the querier
     bool enough() const { return wanted.limit > 0 && confirmed_count >= wanted.limit; }
     void state(auto& ar) {
       ar(wanted, verifier, end, undecided, confirmed, confirmed_count, news, ended, sends, told);
     }
   };
-  using Key = std::pair<Rank, std::uint64_t>;  // querier and its number
+  using Key = std::pair<Rank, std::uint64_t>;  // querier and its query number
 
   void consider(Open& open, Index::Candidate candidate, const Verdicts& verdicts, Checks& checks) {
     if (open.enough()) return;

@@ -1,7 +1,7 @@
 #pragma once
-// Resampler notices that the classes of a site's objects drift, and then chooses cheap model, K and
-// T again: it keeps the next objects as a sample, has the accurate model and all cheap models look
-// at them, between the site's other work, and chooses as at the start (parameters.h).
+// Resampler detects drift of the classes of a site's objects, and then chooses cheap model, K and T
+// again. The next objects become a sample. Between the site's other work, the accurate model and
+// all cheap models process it. The choice is made as at the start (parameters.h).
 #include <algorithm>
 
 #include "longhaul/core/cheap_models.h"
@@ -13,12 +13,12 @@
 namespace longhaul::focus {
 
 struct ResampleConfig {
-  double drift = 0.2;  // total variation of the cheap model's best classes; beyond it a new sample
+  double drift = 0.2;  // limit of the total variation of the cheap model's best classes
   std::uint32_t sample = 2000;
   struct Model {
-    double seconds = 0;  // for an object
+    double seconds = 0;  // per object
     std::uint32_t specialised = 0;
-    // A model that was given while the site runs: its number at the learner, and what it is.
+    // For a model given while the site runs: its number at the learner, and its identity.
     std::optional<std::uint32_t> number = {};
     ModelVersion version = {};
     std::vector<std::uint32_t> list = {};
@@ -28,12 +28,12 @@ struct ResampleConfig {
   Grid grid;
   Targets targets;
   std::string policy = "balance";
-  // On which track an object is; objects of one track err alike. nullptr: each is alone.
+  // Returns the track of an object; objects of one track have similar errors. Null: one track each.
   std::uint64_t (*track_of)(std::uint64_t seq) = nullptr;
 };
 
-// What the cheap model said of object `at` of `items`, whose outputs these are; the feature is
-// rounded as the log holds it.
+// Returns the cheap model's results for object `at` of `items`, from their outputs. The feature is
+// rounded like that in the log.
 inline Seen seen_by_cheap(const Item& item, std::size_t at, std::size_t items,
                           std::span<const float> outputs, std::uint32_t specialised) {
   const std::size_t scores = specialised + 1;
@@ -47,19 +47,19 @@ class Resampler {
  public:
   explicit Resampler(const ResampleConfig& config) : config_(config), models_(config.models) {}
 
-  // Takes a given model into the choice, in place of another of its number. `anew`: the next
-  // objects are a sample, whatever their classes.
+  // Adds a given model to the choice, instead of another with its number. `anew`: the next objects
+  // are a sample, whatever their classes.
   void add(const ResampleConfig::Model& model, bool anew) {
     std::erase_if(models_, [&](const auto& other) { return other.number == model.number; });
     models_.push_back(model);
     if (!anew && !collecting_) return;
-    collecting_ = true;  // the models have not all seen the objects of before
+    collecting_ = true;  // not all models have seen the earlier objects
     items_.clear();
     labels_.clear();
     seen_.clear();
   }
 
-  // An object was indexed.
+  // Called when an object has been indexed.
   void indexed(const Item& item, const Seen& seen) {
     if (collecting_) {
       if (items_.size() < config_.sample) items_.push_back(item);
@@ -77,7 +77,7 @@ class Resampler {
   }
 
   bool has_work() const { return collected() && !decided_; }
-  // The next batch for a model; has_work() must hold. `most`: objects.
+  // Returns the next batch for a model; has_work() must hold. `most`: objects.
   Infer work(std::size_t most) const {
     LH_CHECK(has_work());
     Infer infer;
@@ -108,7 +108,8 @@ class Resampler {
     if (seen_.size() == models_.size() && seen_.back().size() == items_.size()) decide(now);
   }
 
-  // Once after a sample: what was chosen. An Error: nothing reaches the targets; things stay.
+  // Returns the choice, once after a sample. An Error: no choice reaches the targets; parameters
+  // stay.
   std::optional<Result<Chosen>> take() {
     if (!decided_) return std::nullopt;
     auto chosen = std::exchange(decided_, std::nullopt);
@@ -158,13 +159,13 @@ class Resampler {
 
   ResampleConfig config_;
   std::vector<ResampleConfig::Model> models_;
-  std::vector<double> before_, window_;  // best classes: of the sample, and since
+  std::vector<double> before_, window_;  // best classes: in the sample, and since then
   std::uint64_t in_window_ = 0, samples_ = 0;
   bool collecting_ = false;
   std::optional<Result<Chosen>> decided_;
   std::vector<Item> items_;
   std::vector<std::uint32_t> labels_;
-  std::vector<std::vector<Seen>> seen_;  // by model of models_, as far as they have come
+  std::vector<std::vector<Seen>> seen_;  // by model of models_, as far as computed
 };
 
 }  // namespace longhaul::focus

@@ -41,14 +41,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBatch = 32;  // packets read of one site before the next one
-constexpr Time kGrain = std::chrono::microseconds(50);  // it does not sleep for less
-constexpr std::size_t kRoom = 100'000;                  // packets under way: 150 MB
-constexpr std::size_t kHeader = 20;                     // of IPv4, without options
+constexpr int kBatch = 32;  // packets read from one site before the next one
+constexpr Time kGrain = std::chrono::microseconds(50);  // minimum sleep
+constexpr std::size_t kRoom = 100'000;                  // packets in flight: 150 MB
+constexpr std::size_t kHeader = 20;                     // IPv4 header without options
 
 using Frame = std::array<std::byte, kMaxPacket>;
 
-// Where packets lie while they are under way.
+// Storage of packets in flight.
 class Store {
  public:
   std::optional<std::uint32_t> take() {
@@ -90,8 +90,8 @@ class Router {
       LH_TRY(watch(config_.tuns[site], site));
     LH_TRY(watch(config_.stop, std::uint32_t(config_.tuns.size())));
     ready_.resize(config_.tuns.size() + 1);
-    // Sleep to the microsecond, and before the learners, where that is allowed; its figures tell
-    // how well it went.
+    // Sleep with microsecond precision and run before the learners, if permitted. The figures show
+    // the result.
     prctl(PR_SET_TIMERSLACK, 1UL);
     sched_param priority = {};
     priority.sched_priority = 1;
@@ -105,7 +105,7 @@ class Router {
   }
 
  private:
-  // Stands still until sites begin to speak: so traces begin when whoever uses the network does.
+  // Returns 0 until a site sends, so that traces begin with the use of the network.
   Time now() const { return begun_ ? Clock::now() - *begun_ : Time{0}; }
   Status watch(int descriptor, std::uint32_t site) {
     epoll_event event = {};
@@ -115,7 +115,7 @@ class Router {
     return unavailable(fmt::format("router: epoll: {}", strerror(errno)));
   }
 
-  // False: the end.
+  // Returns false at the end.
   bool wait() {
     std::optional<timespec> within;
     if (const auto next = shaper_.next_event(); next && begun_) {
@@ -157,7 +157,7 @@ class Router {
     std::optional<std::uint32_t> to;
     if (bytes >= kHeader && byte(0) >> 4 == 4)
       to = site_at(byte(16) << 24 | byte(17) << 16 | byte(18) << 8 | byte(19), config_.tuns.size());
-    if (!to || *to == site) return store_.give_back(slot);  // to nobody here, or not IPv4
+    if (!to || *to == site) return store_.give_back(slot);  // to an unknown site, or not IPv4
     if (!begun_) begun_ = Clock::now();
     ++figures_.packets;
     figures_.bytes += bytes;
@@ -214,9 +214,9 @@ class Router {
   RouterFigures figures_;
   Descriptor events_;
   std::vector<epoll_event> ready_;
-  std::optional<Clock::time_point> begun_;  // with the first packet from site to site
-  Time looked_{0};                          // when it last began to look who has sent
-  bool held_up_ = false;                    // it has been long since then, without sleep
+  std::optional<Clock::time_point> begun_;  // at the first packet between sites
+  Time looked_{0};                          // start of the last check for packets
+  bool held_up_ = false;                    // that check was long ago, without sleep
 };
 
 std::string in_mbits(double bytes) { return fmt::format("{:.0f} Mbit/s", bytes * 8e-6); }
@@ -231,7 +231,7 @@ Result<RouterFigures> route(const RouterConfig& config) { return Router(config).
 
 flow::Rate demand_on_router(const flow::Wan& given) {
   const flow::Wan wan = flow::at_highest(given);
-  // A site sends what its uplink lets it, and no more than its pairs together.
+  // A site sends at most its uplink's rate, and at most the sum of its pairs.
   const auto all = [&](bool sending) -> flow::Rate {
     double sum = 0;
     for (std::uint32_t site = 0; site < wan.sites.size(); ++site) {

@@ -3,8 +3,8 @@
 // the Shaper computes. A packet's class of service is that of its DSCP (service_class_of): CS7 goes
 // first, then the lower class selectors, unmarked traffic, and lower effort last.
 //
-// It counts the packets that the router itself, not the WAN, delayed or dropped: those delivered
-// more than kLate after their time, and those it could not accept. A run with more than
+// The router counts the packets that it, not the WAN, delayed or dropped: packets delivered more
+// than kLate after their time, and packets it could not accept. A run with more than
 // kMaxLimitedShare of them says little about the WAN.
 #include <cstddef>
 #include <optional>
@@ -24,8 +24,8 @@ inline constexpr double kMaxLimitedShare = 0.01;
 inline constexpr double kRouterRate = 125e6;  // bytes/s that one router carries in total, about
 
 struct RouterConfig {
-  flow::Wan wan;                     // its traces start at the first packet between sites
-  std::uint64_t seed = 1;            // of loss and jitter
+  flow::Wan wan;                     // traces start at the first packet between sites
+  std::uint64_t seed = 1;            // seed of loss and jitter
   std::vector<Change> changes = {};  // times since that packet
   std::vector<int> tuns = {};        // descriptors by site; the caller's to close
   int stop = -1;                     // when readable: end

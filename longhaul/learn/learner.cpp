@@ -100,11 +100,11 @@ Status try_script(LearnerParts& parts, at::Device device) {
   return Ok{};
 }
 
-// What would make CUDA's bits depend on more than the work, or differ from the CPU's by more than
-// sums in another order. cuDNN may not choose kernels by timing them; operations that have a
-// deterministic form use it (torch warns of a script's that have none); cuBLAS, whose sums depend
-// on its workspace, gets one of a fixed size; fp32 is not shortened to TF32. The environment may
-// say otherwise.
+// Makes CUDA's bits depend on the work only, and differ from the CPU's only by sums in another
+// order. cuDNN must not choose kernels by timing them. Operations with a deterministic form use it;
+// torch warns of a script's operations without one. cuBLAS, whose sums depend on its workspace,
+// gets a workspace of fixed size. fp32 is not shortened to TF32. Environment variables that are
+// already set take precedence.
 void hold_cuda_to_equal_bits() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -1,6 +1,6 @@
 #pragma once
-// Internal to learn/ (includes torch): what a model's forward() answers, taken apart; what of it is
-// minimised and what is counted.
+// Internal to learn/ (includes torch): splits the result of a model's forward() into output and
+// loss; computes the loss and the numbers of predictions.
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
 
@@ -31,9 +31,9 @@ Result<Answer> read_answer(const c10::IValue&, const std::string& key, bool own_
 // w_y loss / sum w_y, as torch's `weight`.
 at::Tensor batch_loss(const Answer&, const at::Tensor& target, Task,
                       const at::Tensor& class_weights = {});
-// What is predicted of a batch: its samples, bytes of text, or labels of its samples.
+// Returns the number of predictions in a batch: samples, bytes of text, or labels of its samples.
 std::uint64_t predictions(const at::Tensor& target, Task);
-// How many of them are given their class; 0 for numbers, and where the answer has no output.
+// Returns the number of correct predictions; 0 for numbers, and if the answer has no output.
 std::uint64_t batch_correct(const Answer&, const at::Tensor& target, Task);
 
 }  // namespace longhaul::learn

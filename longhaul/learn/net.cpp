@@ -38,7 +38,7 @@ bool draws_random_numbers(const torch::jit::Block& block) {
   });
 }
 
-// Whether any function of the file does; what forward() calls is among them.
+// Returns true if any function of the file does, including those that forward() calls.
 bool draws_random_numbers(const Module& module) {
   const auto functions = module._ivalue()->compilation_unit()->get_functions();
   return std::ranges::any_of(functions, [](torch::jit::Function* function) {
@@ -47,8 +47,8 @@ bool draws_random_numbers(const Module& module) {
   });
 }
 
-// Two names for one tensor are tied weights: both become the same view. Names whose memory
-// overlaps in part cannot be told apart from those by values, and are refused.
+// The memory of a tensor. Two names for one tensor are tied weights: both become the same view.
+// Names whose memory overlaps in part cannot be distinguished by values, and are refused.
 struct Memory {
   const void* storage;
   std::int64_t offset;
@@ -68,7 +68,7 @@ struct Found {
   LayerRange::Role role;
 };
 
-// In the order of a layout. Without a graph all of them train, or are buffers.
+// Returns tensors in layout order. Without a graph all of them train, or are buffers.
 std::vector<Found> float_tensors(const Module& module, const ScriptGraph* graph) {
   std::vector<Found> all;
   std::set<const void*> read, written;  // a tensor may have several names
@@ -94,7 +94,7 @@ std::vector<Found> float_tensors(const Module& module, const ScriptGraph* graph)
   return all;
 }
 
-// How many arguments forward() has to be given: the samples, or these and the targets.
+// Returns the number of arguments of forward(): the samples, or samples and targets.
 Result<std::size_t> required_inputs(const Module& module) {
   const auto& arguments = module.get_method("forward").function().getSchema().arguments();
   const auto inputs = std::size_t(std::ranges::count_if(
@@ -105,7 +105,7 @@ Result<std::size_t> required_inputs(const Module& module) {
                    "their targets");
 }
 
-// Both are zip files; what torch.save writes has no folder code/, and no constants.
+// Returns true for a file of torch.save, a zip file without folder code/ and without constants.
 bool is_saved_object(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
@@ -257,8 +257,8 @@ void Net::set_training(bool train) {
 c10::IValue Net::run(std::vector<c10::IValue> inputs, bool train, std::uint64_t seed) {
   prepare_compute_thread();
   set_training(train);
-  // Torch's generator is one for the process: seeded and used by one model at a time, it gives each
-  // the same numbers in any order of threads.
+  // Torch has one generator per process. Seeded and used by one model at a time, it gives each
+  // model the same numbers in any order of threads.
   static std::mutex generator;
   std::unique_lock<std::mutex> lock(generator, std::defer_lock);
   if (random_ && train) {

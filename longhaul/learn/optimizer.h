@@ -21,10 +21,10 @@
 
 namespace longhaul::learn {
 
-// Near U V^T of matrix = U S V^T: five steps of the Newton-Schulz iteration
+// Returns nearly U V^T of matrix = U S V^T: five steps of the Newton-Schulz iteration
 //   X <- a X + (b X X^T + c (X X^T)^2) X,   a = 3.4445, b = -4.7750, c = 2.0315,
-// from X = matrix / |matrix|. Its singular values come to 0.7 .. 1.2, not to 1: the coefficients
-// are chosen for speed. Two dimensions; a zero matrix stays zero.
+// from X = matrix / |matrix|. The singular values become 0.7 .. 1.2, not 1: the coefficients are
+// chosen for speed. Two dimensions; a zero matrix stays zero.
 inline at::Tensor orthogonalised(const at::Tensor& matrix) {
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const bool tall = matrix.size(0) > matrix.size(1);
@@ -38,8 +38,8 @@ inline at::Tensor orthogonalised(const at::Tensor& matrix) {
   return tall ? x.t() : x;
 }
 
-// Muon (Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024), beside
-// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019) for what is no
+// Muon (Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024), with AdamW
+// (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019) for everything that is no
 // matrix. Parameters and gradients are flat vectors of the layout's trained part. For a matrix W
 // {rows, columns} with gradient G (tensors of more dimensions: rows x the rest):
 //   M <- momentum M + G,   D = G + momentum M with nesterov, else M
@@ -81,7 +81,7 @@ class Muon {
     }
   }
 
-  // forgets momentum and moments
+  // Resets momentum and moments.
   void reset() {
     momentum_ = at::zeros_like(params_);
     first_ = at::zeros_like(params_);
@@ -135,10 +135,10 @@ class Muon {
   std::int64_t steps_ = 0;
 };
 
-// Holds the trained part of the flat vectors as ONE parameter with one gradient: sgd, adagrad,
-// adam and adamw work element by element, so the bits are those of an optimiser over the layers, at
-// a few kernel calls a step, and the state is a few flat vectors in layout order. muon takes the
-// layers' matrices apart.
+// The optimiser over the trained part of the flat vectors as ONE parameter with one gradient. Sgd,
+// adagrad, adam and adamw work element by element, so the results are bit-identical to those of an
+// optimiser over the layers. A step takes a few kernel calls, and the state is a few flat vectors
+// in layout order. Muon works on the matrices of the layers.
 class FlatOptimizer {
  public:
   FlatOptimizer(OptimizerConfig config, const Layout& layout, const at::Tensor& params,
@@ -152,7 +152,7 @@ class FlatOptimizer {
     make();
   }
 
-  // One step with the rate that the schedule gives it. With a clip, shortens the gradient first.
+  // Does one step with the scheduled rate. With a clip, shortens the gradient first.
   void step() {
     clip_gradient();
     if (muon_) return muon_->step(rate_at(config_, steps_++));
@@ -160,15 +160,15 @@ class FlatOptimizer {
     optimizer_->step();
   }
 
-  // forgets momentum and moments; the schedule goes on
+  // Resets momentum and moments; the schedule continues.
   void reset() {
     if (muon_) return muon_->reset();
     if (config_.kind == "adagrad") return make();  // torch's begins with its sums, and needs them
     optimizer_->state().clear();
   }
 
-  // Momentum or moments, one after the other; empty: none yet, or none at all. An Error: this
-  // optimiser's are not of the flat vector.
+  // Returns momentum or moments, one after the other; empty if there are none, or none yet. Returns
+  // an Error if the state is of matrices (muon).
   Result<std::vector<float>> vectors() {
     if (muon_)
       return invalid("[optimizer] kind = \"muon\": its state is of matrices and not exchanged");
@@ -195,7 +195,7 @@ class FlatOptimizer {
     return Ok{};
   }
 
-  // steps taken, momentum or moments: going on is bit for bit
+  // Archives the steps taken, momentum or moments. Training continues bit for bit.
   void state(Archive& ar) {
     at::NoGradGuard no_grad;
     ar.expect(config_.kind);
@@ -226,13 +226,13 @@ class FlatOptimizer {
     } else {
       adam(entry<torch::optim::AdamWParamState>());
     }
-    // A checkpoint that ended early leaves nothing: torch cannot step with half a state.
+    // An incomplete checkpoint leaves nothing: torch cannot step with half a state.
     if (ar.failed()) reset();
   }
 
  private:
-  // What torch's optimisers look up the state of a parameter by: its address as text up to
-  // torch 2.0, then the address.
+  // Returns the key of a parameter's state in torch's optimisers: its address as text up to torch
+  // 2.0, then the address.
   template <class Key>
   static Key key_of(void* parameter) {
     if constexpr (std::is_same_v<Key, std::string>) {
@@ -269,7 +269,7 @@ class FlatOptimizer {
     }
   }
 
-  // As torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm.
+  // Clips like torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm.
   void clip_gradient() {
     if (!config_.clip) return;
     at::NoGradGuard no_grad;
@@ -277,7 +277,7 @@ class FlatOptimizer {
     grads_.mul_(scale.clamp_max(1.0));
   }
 
-  // The state of the one parameter; made, empty, if there is none yet.
+  // Returns the state of the one parameter; makes an empty one if there is none yet.
   template <class State>
   State& entry() {
     auto& states = optimizer_->state();
@@ -315,7 +315,7 @@ class FlatOptimizer {
   at::Tensor params_, grads_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;  // one of the two
   std::optional<Muon> muon_;
-  std::uint64_t steps_ = 0;  // of the schedule
+  std::uint64_t steps_ = 0;  // position in the schedule
 };
 
 }  // namespace longhaul::learn

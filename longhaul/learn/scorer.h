@@ -1,5 +1,5 @@
 #pragma once
-// How good a model is on the test set. Without torch's headers.
+// Scores models on the test set. Without torch's headers.
 #include <functional>
 #include <memory>
 #include <span>
@@ -15,14 +15,14 @@ struct TestRows {
   std::size_t first = 0, end = std::size_t(-1);
 };
 
-// The test set in parts of 500 samples (of text fewer: logits of some 64 MiB) that a thread pool
-// may score in any order and at the same time; combined in the order of the samples, so that the
-// answer is the same with any number of threads.
+// The test set in parts of 500 samples (text: fewer, for logits of some 64 MiB). A thread pool can
+// score parts in any order and in parallel. The results are combined in the order of the samples,
+// so that they are equal with any number of threads.
 class Scorer {
  public:
   static constexpr std::size_t kPart = 500;
   struct Part {
-    double loss = 0;  // sum over what is predicted: samples, bytes of text, or labels
+    double loss = 0;  // sum over the predictions: samples, bytes of text, or labels
     std::uint64_t correct = 0, samples = 0;
   };
 
@@ -33,8 +33,8 @@ class Scorer {
   virtual Result<Part> part(std::span<const float> model, std::size_t i, TestRows = {}) = 0;
   static Evaluation combine(std::span<const Part> in_order);
 
-  // All parts, here and on `threads` - 1 more threads. All is pure: the program, which is not
-  // linked to the library that makes scorers, has nothing of this class to look for there.
+  // Scores all parts, on this thread and `threads` - 1 more. The virtual functions are pure because
+  // the program is not linked to the library that makes scorers.
   virtual Result<Evaluation> score(std::span<const float> model, unsigned threads = 1,
                                    TestRows = {}) = 0;
 };

@@ -20,7 +20,7 @@
 
 namespace torch::jit {
 TORCH_API void
-populate_upgraders_graph_map();  // jit::load() begins with it; in no installed header
+populate_upgraders_graph_map();  // called first by jit::load(); in no installed header
 }
 
 namespace longhaul::learn {
@@ -28,7 +28,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-// Every node of the block and of the blocks in it, in their order.
+// Visits every node of the block and of the blocks in it, in order.
 void for_each_node(jit::Block& block, const std::function<void(jit::Node*)>& visit) {
   for (jit::Node* node : block.nodes()) {
     visit(node);
@@ -36,7 +36,7 @@ void for_each_node(jit::Block& block, const std::function<void(jit::Node*)>& vis
   }
 }
 
-// Norms move the running statistics that they are given, and their schemas do not say so.
+// Returns true for norms, which change their running statistics; their schemas do not say so.
 bool moves_statistics(const jit::Node& node) {
   const std::string_view name = node.kind().toUnqualString();
   for (const std::string_view part : {"batch_norm", "instance_norm", "moving_avg"})
@@ -44,12 +44,12 @@ bool moves_statistics(const jit::Node& node) {
   return false;
 }
 
-// A part of a module, which has tensors of its own; not a flag or a number.
+// Returns true for a part of a module with tensors of its own; not for a flag or a number.
 bool holds_tensors(const c10::Type& type) {
   return type.kind() == c10::TypeKind::ClassType || type.kind() == c10::TypeKind::InterfaceType;
 }
 
-// Are there calls? Reads the code of what is called, which a pass that inlines does not.
+// Returns true if there are calls. Reads the code of called functions, which inlining does not.
 bool calls(jit::Block& block) {
   bool any = false;
   for_each_node(block, [&](jit::Node* node) {
@@ -74,15 +74,15 @@ std::uint64_t digest_of(jit::Graph& graph) {
   return digest;
 }
 
-// How the names of classes begin whose methods are C++: what they do cannot be read.
+// Prefix of the names of classes with C++ methods, whose effects cannot be read.
 constexpr char kForeignClasses[] = "__torch__.torch.classes.";
 
 // Operators that a model file may use, sorted. Each name stands for all its overloads and for the
-// form that writes to its argument ("add_"). These compute on tensors, numbers, strings and
-// containers, and change nothing else: no file, process, network, device setting, global seed or
-// number of threads. Left out as well: what trusts its arguments (sparse tensors "unsafe", resize_,
-// set_), what only libtorch's own backward passes call, and quantised arithmetic, whose weights are
-// C++ objects.
+// form that writes to its argument ("add_"). These operators compute on tensors, numbers, strings
+// and containers, and change nothing else: no file, process, network, device setting, global seed
+// or number of threads. The list excludes three kinds: operators that trust their arguments (sparse
+// tensors "unsafe", resize_, set_), operators of libtorch's own backward passes, and quantised
+// arithmetic, whose weights are C++ objects.
 constexpr char kAten[] =
     "Bool Complex ComplexImplicit Delete Float FloatImplicit Int IntImplicit ScalarImplicit Size "
     "__and__ __contains__ __derive_index __getitem__ __iand__ __ilshift__ __interpolate __ior__ "
@@ -199,8 +199,8 @@ constexpr char kAten[] =
     "upsample_trilinear3d values vander var var_mean vdot view view_as view_as_complex "
     "view_as_real vsplit vstack wait warn where xlogy zero zeros zeros_like zfill";
 
-// Control flow, containers, attributes, and what a tensor says of itself. Not print(), which writes
-// to the program's output, nor id().
+// Control flow, containers, attributes, and properties of tensors. Not print(), which writes to the
+// program's output, nor id().
 constexpr char kPrim[] =
     "AutogradZero CallFunction CallMethod Closure Constant ConstantChunk CreateObject "
     "DictConstruct Enter EnumName EnumValue Exit GetAttr If ImplicitTensorToNum ListConstruct "
@@ -227,19 +227,19 @@ bool may_use(const c10::Symbol& kind) {
          (name.ends_with('_') && aten.contains(name.substr(0, name.size() - 1)));
 }
 
-// "Net.forward" of "__torch__.models.___torch_mangle_3.Net.forward".
+// Returns "Net.forward" for "__torch__.models.___torch_mangle_3.Net.forward".
 std::string short_name(const jit::Function& function) {
   const c10::QualifiedName name = function.qualname();
   const auto& atoms = name.atoms();
   return atoms.size() < 3 ? name.name() : atoms[atoms.size() - 2] + "." + atoms.back();
 }
 
-// A class of C++, whose methods do what they like.
+// Returns true for a class of C++, whose methods are unrestricted.
 bool is_foreign(const jit::Value& value) {
   return value.type()->annotation_str().find(kForeignClasses) != std::string::npos;
 }
 
-// The first thing in the block that is not allowed, or "".
+// Returns the first forbidden operator or class in the block, or "".
 std::string forbidden_in(jit::Block& block) {
   std::string found;
   for_each_node(block, [&](jit::Node* node) {
@@ -258,9 +258,8 @@ std::string forbidden_in(jit::Block& block) {
   return found;
 }
 
-// Looks at all functions of the unit: methods, hooks, properties and forked code are among them. An
-// Error names the file, the function, and the operator that is not in the table, or the class of
-// C++.
+// Checks all functions of the unit, with methods, hooks, properties and forked code. The Error
+// names the file, the function, and the operator that is not in the table, or the class of C++.
 Status check_operators(const jit::CompilationUnit& unit, const std::string& file) {
   for (jit::Function* function : unit.get_functions()) {
     jit::GraphFunction* code = jit::tryToGraphFunction(*function);
@@ -276,7 +275,7 @@ Status check_operators(const jit::CompilationUnit& unit, const std::string& file
 
 using caffe2::serialize::PyTorchStreamReader;
 
-// The text of "__torch__.nets" is code/__torch__/nets.py.
+// Returns the text of a module: for "__torch__.nets" code/__torch__/nets.py.
 std::shared_ptr<jit::Source> source_of(PyTorchStreamReader& archive, const std::string& module) {
   std::string path = module;
   std::ranges::replace(path, '.', '/');
@@ -287,7 +286,7 @@ std::shared_ptr<jit::Source> source_of(PyTorchStreamReader& archive, const std::
                                        path, 1);
 }
 
-// Reads a file as jit::load() does, but runs none of its code: all of it is compiled.
+// A reader of files like jit::load() that compiles all code and runs none.
 class Compilation {
  public:
   explicit Compilation(PyTorchStreamReader& archive)
@@ -311,8 +310,8 @@ class Compilation {
                   "such objects)");
       return c10::StrongTypePtr(unit_, importer_.loadType(of));
     };
-    // Its class has no attributes, as libtorch follows those of the root. It has all slots, as
-    // libtorch does not check their number.
+    // The object's class has no attributes, because libtorch follows those of the root. The object
+    // has all slots, because libtorch does not check their number.
     const auto object = [&](const c10::StrongTypePtr& of, const at::IValue& state) {
       const auto cls = of.type_->expect<c10::ClassType>();
       auto made =
@@ -341,7 +340,7 @@ ScriptGraph read_graph(const jit::Module& module) {
   for (int level = 0; level < kDeepest && calls(*graph->block()); ++level) jit::Inline(*graph);
   ScriptGraph found;
   found.digest = digest_of(*graph);
-  // Each value that is the module, or something in it, and its name with a dot behind it.
+  // Each value that is the module or a part of it, and its name with a dot at the end.
   std::map<const jit::Value*, std::string> names{{graph->inputs().at(0), ""}};
   std::map<std::string, std::vector<jit::Value*>> tensors;
   bool opaque = calls(*graph->block());
@@ -353,7 +352,7 @@ ScriptGraph read_graph(const jit::Module& module) {
       const bool sets = node->kind() == c10::prim::SetAttr;
       if (sets) found.written.insert(at->second + node->s(c10::attr::name));
       if (!gets) {
-        opaque |= !sets;  // the module itself goes somewhere
+        opaque |= !sets;  // the module itself is used elsewhere
         continue;
       }
       const std::string name = at->second + node->s(c10::attr::name);
@@ -363,7 +362,7 @@ ScriptGraph read_graph(const jit::Module& module) {
         names.emplace(node->output(), name + ".");
     }
   });
-  // Else every tensor of a module might be every other. Tied ones are told apart by their memory.
+  // Otherwise every tensor of a module might alias every other. Tied ones share their memory.
   jit::AliasDb aliases(graph, /*isFrozen=*/true);
   for (const auto& [name, values] : tensors) {
     found.read.insert(name);
@@ -385,7 +384,7 @@ ScriptGraph read_graph(const jit::Module& module) {
 }
 
 Result<jit::Module> read_script(std::istream& in, const std::string& file, at::Device device) {
-  // Formats that jit::load() reads as well, and this does not: flat buffers, and zip files of
+  // jit::load() also reads these formats, which are refused here: flat buffers, and zip files from
   // before torch 1.2.
   char magic[2] = {};
   in.read(magic, sizeof magic);

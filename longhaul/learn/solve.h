@@ -14,15 +14,15 @@
 
 namespace longhaul::learn {
 
-// The largest model that is solved locally: a dense Hessian is held.
+// The largest model that is solved locally: the solver holds a dense Hessian.
 inline constexpr std::uint64_t kMaxSolve = 4096;
 
-// One shard as a function f of a model with weight {outputs, features} and, if there is one, bias
-// {outputs}: x is the weight row by row, then the bias, the order of the layout. f is the mean of
-// batch_loss over the shard, or the sum. All in fp64.
+// One shard as a function f of a model x in layout order: weight {outputs, features} row by row,
+// then the bias {outputs}, if any. f is the mean or the sum of batch_loss over the shard. All in
+// fp64.
 class ConvexShard {
  public:
-  // `size`: of x, with or without bias.
+  // `size`: size of x, with or without bias.
   ConvexShard(const Batch& shard, Task task, std::int64_t outputs, std::uint64_t size)
       : task_(task), outputs_(outputs), size_(std::int64_t(size)) {
     x_ = shard.input.flatten(1).to(at::kDouble);
@@ -41,10 +41,10 @@ class ConvexShard {
   // argmin of f(x) + <linear, x> + sum of weight/2 |x - anchor|^2 in result.solution, and f there
   // in result.loss. Newton's method with a dense Hessian and a backtracking line search (Boyd and
   // Vandenberghe, "Convex optimization", 9.5), from `start`, until the gradient is no longer than
-  // tolerance times the larger of 1 and its length at 0. Of least squares the Hessian is the same
-  // everywhere and is factored once for each sum of weights. CHECKs sizes; an Error if it does not
-  // get there in 100 iterations: the problem has no minimum (separable classes and no anchor) or
-  // the tolerance is finer than fp64.
+  // tolerance times the larger of 1 and its length at 0. The Hessian of least squares is constant
+  // and is factored once for each sum of weights. CHECKs sizes. Returns an Error after 100
+  // iterations: the problem has no minimum (separable classes and no anchor) or the tolerance is
+  // finer than fp64.
   Status solve(const LocalSolve& work, std::span<const float> start, StepResult& result) {
     at::NoGradGuard no_grad;
     LH_CHECK(std::int64_t(start.size()) == size_);
@@ -129,7 +129,7 @@ class ConvexShard {
     return at::cat({m.narrow(1, 0, m.size(1) - 1).flatten(), m.select(1, m.size(1) - 1)});
   }
 
-  // What the model expects of the target: z, a probability, or one for each class.
+  // Returns the model's expectation of the target: z, a probability, or one for each class.
   at::Tensor means(const at::Tensor& z) const {
     if (task_ == Task::regression) return z;
     return is_separate() ? at::sigmoid(z) : at::softmax(z, 1);

@@ -10,8 +10,8 @@
 namespace longhaul::learn {
 namespace {
 
-// OpenBLAS is chosen by the system's alternatives, not by our linker line, so it is asked for at
-// run time; a BLAS without threads has nothing to be told.
+// Limits BLAS to one thread. The system's alternatives choose the BLAS, not the linker line, so its
+// function is looked up at run time. A BLAS without threads has no such function.
 void limit_blas() {
   using SetThreads = void (*)(int);
   if (void* symbol = dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))
@@ -39,8 +39,8 @@ void prepare_compute_thread() {
   if (ready) return;
   at::init_num_threads();  // OpenMP keeps its number of threads per thread
   at::globalContext().setFlushDenormal(false);
-  // The profiling executor rewrites a graph after its first runs, which may change the last bits:
-  // the same step would differ between a fresh process and one that has run for a while.
+  // The profiling executor rewrites a graph after its first runs, which may change the last bits. A
+  // step would then differ between a new process and one that has run for a while.
   torch::jit::setGraphExecutorOptimize(false);
   ready = true;
 }

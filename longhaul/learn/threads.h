@@ -4,14 +4,14 @@
 
 namespace longhaul::learn {
 
-// For the whole process: torch, OpenMP and OpenBLAS use the calling thread alone. Every learner and
-// scorer calls it when it is made; a program calls it first to cover its own use of torch. Cheap
-// when repeated. What an environment variable (OMP_NUM_THREADS ...) says is overridden.
+// Makes torch, OpenMP and OpenBLAS use only the calling thread, in the whole process. Every learner
+// and scorer calls it when it is made; a program calls it first to cover its own use of torch.
+// Cheap when repeated. Overrides environment variables (OMP_NUM_THREADS ...).
 void use_one_thread_per_learner();
 
-// For the calling thread, before it uses a learner: the settings that torch and OpenMP keep per
-// thread (number of threads, denormals, the graph optimiser), so that a step's bits do not depend
-// on which thread takes it. Learners and scorers call it in every step; cheap when repeated.
+// Prepares the calling thread before it uses a learner. Sets the values that torch and OpenMP keep
+// per thread (number of threads, denormals, the graph optimiser), so that a step's bits do not
+// depend on its thread. Learners and scorers call it in every step; cheap when repeated.
 void prepare_compute_thread();
 
 }  // namespace longhaul::learn

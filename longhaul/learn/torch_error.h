@@ -8,15 +8,15 @@
 
 namespace longhaul::learn {
 
-// One line of what an exception says: the interpreter of TorchScript puts a trace before its
-// message, the rest of torch behind it.
+// Returns the message of an exception as one line. The interpreter of TorchScript puts a trace
+// before its message, the rest of torch behind it.
 inline std::string one_line(std::string text) {
   const std::string mark = "RuntimeError: ";
   if (const auto at = text.rfind(mark); at != std::string::npos) text.erase(0, at + mark.size());
   return text.substr(0, text.find('\n'));
 }
 
-// What `body` answers, or an Error "CONTEXT: what torch says".
+// Returns the result of `body`, or an Error "CONTEXT: torch's message".
 template <class T, class Body>
 Result<T> guarded(const std::string& context, Body&& body) {
   try {

@@ -1,7 +1,7 @@
 #pragma once
-// What the rest of the program calls of the libtorch learner, as a table of functions: the learner
-// is a shared library of its own, liblonghaul_torch.so, which run/torch_library.h loads when a run
-// needs it. Loading libtorch takes 0.7 s; most commands compute nothing. Without torch's headers.
+// The functions of the libtorch learner that the rest of the program calls, as a table. The learner
+// is a shared library, liblonghaul_torch.so. run/torch_library.h loads it when a run needs it:
+// loading libtorch takes 0.7 s, and most commands compute nothing. Without torch's headers.
 #include "longhaul/learn/inference.h"
 #include "longhaul/learn/learner.h"
 #include "longhaul/learn/model_file.h"

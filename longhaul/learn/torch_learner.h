@@ -1,5 +1,5 @@
 #pragma once
-// Internal to learn/ (includes torch): see learner.h for what it does.
+// Internal to learn/ (includes torch). learner.h describes the behaviour.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -22,13 +22,13 @@
 namespace longhaul::learn {
 
 class TorchLearner final : public Learner, public KeepsValues {
-  // Stream::range: a model's own random numbers; the samples that models are scored on.
+  // Values of Stream::range: a model's own random numbers; the samples for scores.
   static constexpr std::uint32_t kDropout = 1, kProbe = 2;
-  // How many samples, and how many of each class that the node holds.
+  // Number of samples for scores, and minimum of each class that the node holds.
   static constexpr std::size_t kProbeSamples = 500, kProbeOfClass = 10;
 
-  // The first samples of a permutation of the shard that is drawn by (seed, node), and as many of
-  // those behind them as bring each class to its least.
+  // Returns the first samples of a permutation of the shard drawn by (seed, node), and more of them
+  // until each class has its minimum.
   static std::vector<std::uint32_t> probe_samples(const LearnerParts& parts) {
     std::vector<std::uint32_t> order = parts.shard, samples;
     Random(parts.seed, {Purpose::batches, 0, parts.origin, kProbe}).shuffle(std::span(order));
@@ -53,7 +53,7 @@ class TorchLearner final : public Learner, public KeepsValues {
   }
 
  public:
-  // Binds the net to flat vectors and gives these `initial` values.
+  // Binds the net to flat vectors and sets them to `initial`.
   TorchLearner(LearnerParts parts, Net net, at::Device device, std::span<const float> initial)
       : parts_(std::move(parts)),
         device_(device),
@@ -83,7 +83,7 @@ class TorchLearner final : public Learner, public KeepsValues {
   Result<StepResult> step(const Work& work) override {
     prepare_compute_thread();
     return guarded<StepResult>("the learner failed", [&] {
-      at::AutoGradMode record(true);  // whatever the calling thread was doing
+      at::AutoGradMode record(true);  // independent of the calling thread's mode
       auto result = std::visit([&](const auto& kind) { return take(kind); }, work);
       publish();
       return result;
@@ -106,7 +106,7 @@ class TorchLearner final : public Learner, public KeepsValues {
   const FlatVectors& flat() const { return flat_; }
 
  private:
-  // One a kind of work; they may throw what torch throws.
+  // One overload for each kind of work. They may throw torch's exceptions.
   Result<StepResult> take(const LocalStep& work) {
     auto result = backward();
     if (!result) return result;
@@ -228,7 +228,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     return invalid("a learner that trains a model has none to index items with");
   }
 
-  // In the mode of a score: running statistics are read and do not move.
+  // Computes in evaluation mode, in which running statistics are read and do not change.
   Result<StepResult> take(const FixedGradient& work) {
     flat_.upload_params();
     flat_.grads().zero_();
@@ -244,7 +244,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     return result;
   }
 
-  // The batch is used up with its last part. As with ForwardPart, parts are repeated after loading.
+  // Uses up the batch with its last part. Repeats parts after loading, like ForwardPart.
   Result<StepResult> take(const BackwardPart& work) {
     const auto layers = std::uint32_t(net_.layout()->layers().size());
     if (work.begins) {
@@ -296,8 +296,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     return StepResult{.shard_size = parts_.shard.size(), .outputs = std::move(vectors)};
   }
 
-  // A learner that was loaded between two parts repeats those before: of them parameters have not
-  // moved.
+  // Repeats the earlier parts after loading between two parts. Their parameters have not changed.
   Result<StepResult> take(const ForwardPart& work) {
     const auto parameters = std::uint32_t(std::ranges::count(
         net_.layout()->layers(), LayerRange::Role::parameter, &LayerRange::role));
@@ -319,8 +318,8 @@ class TorchLearner final : public Learner, public KeepsValues {
     return StepResult{.shard_size = parts_.shard.size()};
   }
 
-  // Takes the parameters as they stand and leaves the gradient of the next batch in flat_.grads();
-  // and in `activations`, if any, input and output of these linear layers, with the gradients of
+  // Computes the gradient of the next batch at the current parameters into flat_.grads().
+  // `activations`, if any, receives input and output of these linear layers, with the gradients of
   // the outputs.
   Result<StepResult> backward(std::span<const std::uint32_t> linears = {},
                               std::vector<LinearActivations>* activations = nullptr) {
@@ -340,13 +339,13 @@ class TorchLearner final : public Learner, public KeepsValues {
     return result;
   }
 
-  // A pass in parts, between two of them.
+  // A pass in parts, between two of its parts.
   struct PartialPass {
-    std::vector<std::uint32_t> entries;  // of the layout: the weight of each linear layer
+    std::vector<std::uint32_t> entries;  // layout entries: the weight of each linear layer
     std::vector<LinearActivations> activations;
     Batch batch;
-    // Forward: the output so far. Backward: how far it is, at first the loss, and the gradient
-    // there.
+    // Forward: the output so far. Backward: the current position, at first the loss, and the
+    // gradient there.
     at::Tensor reached, gradient;
     StepResult result;
   };
@@ -355,7 +354,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     void state(Archive& ar) { ar(first, end); }
     friend auto operator<=>(const PartRange&, const PartRange&) = default;
   };
-  // The one that is under way, or a new one as far as the forward parts that are done.
+  // Returns the current pass, or a new one that repeats the completed forward parts.
   Result<PartialPass*> partial_pass() {
     if (partial_) return &*partial_;
     LH_LET(entries, net_.cuts());
@@ -371,7 +370,7 @@ class TorchLearner final : public Learner, public KeepsValues {
   }
 
   std::uint32_t forward_end() const { return forward_done_.empty() ? 0 : forward_done_.back().end; }
-  // The loss at the end of a forward pass, which is done here where no ForwardPart has done it.
+  // Computes the loss at the end of a forward pass; also that pass if no ForwardPart has done it.
   Status begin_backward() {
     LH_LET(found, partial_pass());
     PartialPass& pass = *found;
@@ -388,7 +387,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     return Ok{};
   }
 
-  // Each part has a flat optimiser: element by element its steps are those of the whole.
+  // Returns the part's flat optimiser. Element by element its steps equal those of the whole.
   Result<FlatOptimizer*> optimizer_of(PartRange part) {
     if (const auto found = part_optimizers_.find(part); found != part_optimizers_.end())
       return &found->second;
@@ -424,8 +423,8 @@ class TorchLearner final : public Learner, public KeepsValues {
     }
   }
 
-  // Answers the factors of these layers.
-  // From where the pass is down to the input of the range's first layer.
+  // Runs the backward pass from its current position to the input of the range's first layer.
+  // Returns the factors of these layers.
   std::vector<float> backward_part(PartRange range, const std::vector<std::uint32_t>& layers) {
     PartialPass& pass = *partial_;
     const auto within = [&](std::uint32_t entry) {
@@ -476,7 +475,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     return {.samples = parts_.shard.size(), .shard_size = parts_.shard.size(), .exhausted = true};
   }
 
-  // The whole shard as a convex function, made when it is first asked for.
+  // Returns the whole shard as a convex function, made at the first call.
   Result<ConvexShard*> convex() {
     if (convex_) return convex_.get();
     const std::string& kind = parts_.model.kind;
@@ -502,7 +501,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     flat_.download_params();
   }
 
-  // What is kept is readable as it stands now.
+  // Publishes a copy of the kept values.
   void publish() {
     const auto rest = flat_.host_params().subspan(layout_->size());
     const std::lock_guard lock(kept_mutex_);
@@ -512,17 +511,17 @@ class TorchLearner final : public Learner, public KeepsValues {
   LearnerParts parts_;
   at::Device device_;
   Net net_;
-  FlatVectors flat_;                      // of the net's layout
-  std::shared_ptr<const Layout> layout_;  // the first part of it: what is exchanged
+  FlatVectors flat_;                      // in the net's layout
+  std::shared_ptr<const Layout> layout_;  // the first, exchanged part of it
   mutable std::mutex kept_mutex_;
-  std::vector<float> kept_;  // a copy of the rest
+  std::vector<float> kept_;  // copy of the other values
   FlatOptimizer optimizer_;
-  at::Tensor class_weights_;  // undefined: all classes count alike
+  at::Tensor class_weights_;  // undefined: equal weights
   BatchLoader batches_;
-  std::optional<PartialPass> partial_;  // no state: follows from the batch and what is done of it
-  std::vector<PartRange> forward_done_, parts_done_;  // of the batch that is under way
+  std::optional<PartialPass> partial_;  // not saved: follows from the batch and its completed parts
+  std::vector<PartRange> forward_done_, parts_done_;  // completed parts of the current batch
   std::map<PartRange, FlatOptimizer> part_optimizers_;
-  std::unique_ptr<ConvexShard> convex_;  // of linear and logistic; no state: it follows from parts_
+  std::unique_ptr<ConvexShard> convex_;  // linear and logistic only; not saved: follows from parts_
 };
 
 }  // namespace longhaul::learn

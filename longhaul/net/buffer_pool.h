@@ -19,9 +19,9 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   static std::shared_ptr<BufferPool> make(std::size_t most) {
     return std::shared_ptr<BufferPool>(new BufferPool(most));
   }
-  // A buffer of that size; its contents are undefined.
-  // Memory of more than twice the size is not used: whoever keeps a small message, and counts its
-  // bytes, must not keep a large one's memory with it.
+  // Returns a buffer of that size with undefined contents. Does not use memory of more than twice
+  // the size: the holder of a small message counts its bytes and must not keep a large message's
+  // memory.
   Buffer take(std::size_t size) {
     Buffer buffer;
     {

@@ -1,7 +1,7 @@
 #pragma once
 // Reads and writes frames over one Stream. It reads and checks one frame at a time and passes it to
-// the owner; it asks the owner for one frame at a time to write, so that a frame of a higher class
-// waits for one chunk at most.
+// the owner. It requests one frame at a time to write from the owner, so that a frame of a higher
+// class waits for one chunk at most.
 //
 // A connection ends once: when the stream breaks, the peer sends an invalid frame, or end() is
 // called. It then closes the stream and calls Owner::on_end() with the reason.
@@ -56,8 +56,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // the peer gets the rest of the written bytes
   void end_after_last_words(Error why) { end(std::move(why), &Stream::finish); }
 
-  // Its stream, for other uses, between a frame and the next, at most while paused, and with
-  // nothing to write. It has ended without a call to the owner.
+  // Releases the stream for other uses, between two frames. The connection must be paused with
+  // nothing to write. It ends without a call to the owner.
   std::unique_ptr<Stream> release() {
     LH_CHECK(paused_ && !out_ && !ended_);
     ended_ = true;

@@ -1,12 +1,12 @@
 #pragma once
-// How fast datagrams are sent to one peer: congestion control that finds the path's bandwidth and
-// its round trip without load, paces at the one and keeps at most twice their product under way
-// (Cardwell et al., "BBR: congestion-based congestion control", 2016). Loss that the path has
-// anyway costs nothing; a round trip in which more than kMuchLoss is lost sets a ceiling a little
-// below what came through, which rises slowly again (as later versions of BBR do).
+// Congestion control for the datagrams to one peer. It measures the bandwidth of the path and its
+// round trip without load, paces at that bandwidth, and keeps at most twice their product in flight
+// (Cardwell et al., "BBR: congestion-based congestion control", 2016). Random loss on the path does
+// not reduce the rate. A round trip with more than kMuchLoss loss sets a ceiling a little below the
+// delivered rate. The ceiling then rises slowly, as in later versions of BBR.
 //
-// The caller tells what was sent and what the peer reports, and asks when it may send. Time is an
-// argument. Memory: 64 bytes for each datagram that is under way, kMostUnderWay at most.
+// The caller passes sent datagrams and the peer's reports, and asks before it sends. Time is an
+// argument. Memory: 64 bytes per datagram in flight, at most kMostUnderWay of them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,20 +23,20 @@ class DatagramRate {
   static constexpr double kMuchLoss = 0.1, kBelow = 0.85;
   static constexpr Time kLeastTrip = std::chrono::microseconds(20);
   static constexpr std::size_t kMostUnderWay = 65536;                       // datagrams
-  static constexpr double kLeastBurst = 2 * 1228, kMostBurst = 256 * 1024;  // bytes that go at once
+  static constexpr double kLeastBurst = 2 * 1228, kMostBurst = 256 * 1024;  // bytes sent at once
 
-  // What the peer has got since it met this node.
+  // Datagrams that the peer has received since it met this node.
   struct Got {
-    std::uint64_t highest = 0;  // number of the newest; they count from 1
+    std::uint64_t highest = 0;  // number of the newest; the first is 1
     std::uint64_t count = 0;    // datagrams
     std::uint64_t bytes = 0;
-    Time held{0};  // since the newest came
+    Time held{0};  // time since the newest arrived
   };
 
-  // `seed`: flows of one link should have different ones.
+  // `seed`: should differ between flows on the same link.
   explicit DatagramRate(std::uint64_t seed = 1) : drawn_(seed) {}
 
-  // May a datagram be sent now? If not, ask again at next(), or after a report.
+  // Returns true if a datagram can be sent now. If not, ask again at next() or after a report.
   bool may_send(Time now) {
     give_up_on_stalled(now);
     refill(now);
@@ -47,14 +47,14 @@ class DatagramRate {
 
   Time next(Time now) const {
     if (tokens_ > 0)
-      return now + std::chrono::milliseconds(10);  // the window is full; a report comes before
+      return now + std::chrono::milliseconds(10);  // the window is full; a report arrives earlier
     return now + from_seconds(-tokens_ / rate()) + std::chrono::microseconds(50);
   }
 
-  // Every message to that peer, by rising numbers.
+  // Called for each message to that peer, in ascending order of numbers.
   void sent(Time now, std::uint64_t number, std::size_t bytes) {
     if (sent_.empty()) first_at_ = delivered_at_ = now;
-    // It was neither pace nor window that it waited for: what the peer gets says little of the
+    // Neither pace nor window delayed this datagram, so its delivery rate says little about the
     // path.
     refill(now);
     if (tokens_ >= burst() && !waited_for_room_) dry_until_ = delivered_ + under_way_ + bytes;
@@ -73,7 +73,7 @@ class DatagramRate {
     sent_.pop_front();
   }
 
-  // Reports may come late, out of order, or be false.
+  // Accepts reports that are late, out of order or false.
   void report(Time now, const Got& got) {
     if (got.highest <= last_.highest || got.count < last_.count || got.bytes < last_.bytes) return;
     if (sent_.empty() || got.highest > sent_.back().number) return;
@@ -101,7 +101,7 @@ class DatagramRate {
     advance(now);
   }
 
-  // A round trip of a datagram that waited for nothing, as a question's.
+  // Adds the round trip of a datagram without queueing delay, such as a question's.
   void trip(Time now, Time took) { learn_trip(now, std::max(kLeastTrip, took)); }
 
   // bytes/s
@@ -113,8 +113,8 @@ class DatagramRate {
 
   std::optional<Time> round_trip() const { return least_trip_; }
   std::uint64_t under_way() const { return under_way_; }  // bytes
-  // most bytes under way
-  // Reports come in lumps: what they hold back must not stop the sender.
+  // Returns the maximum number of bytes in flight. Reports arrive in batches: bytes whose report is
+  // delayed must not stop the sender.
   double window() const {
     if (phase_ == Phase::probe_trip) return std::max(4 * kDatagram, 0.5 * product());
     const double gain =
@@ -126,17 +126,17 @@ class DatagramRate {
   static constexpr double kStartupGain = 2.885;  // 2 / ln 2: doubles the rate each round trip
   static constexpr double kWindowGain = 2, kMargin = 0.99, kDatagram = 1228;
   static constexpr double kAbove = 1.25, kBelowGain = 0.75;
-  static constexpr double kFull = 1.25;  // startup goes on while a round brings so much more
+  static constexpr double kFull = 1.25;  // growth per round for which startup continues
   static constexpr int kFullRounds = 3;
   static constexpr Time kTripLasts = std::chrono::seconds(10),
                         kTripProbe = std::chrono::milliseconds(200),
                         kStalled = std::chrono::seconds(1);
   static constexpr std::uint64_t kEnough = 50, kMostJudged = 1000;  // datagrams to judge loss by
   static constexpr double kChance = 3;                              // standard deviations
-  static constexpr double kFirstDatagrams = 10;   // in the first round trip, as TCP (RFC 6928)
-  static constexpr double kFirst = 1.25e6;        // bytes/s while no round trip is known
-  static constexpr double kHeldSeconds = 0.006;   // what peers hold their reports back, about
-  static constexpr double kBurstSeconds = 0.008;  // what a late wake-up may make up for
+  static constexpr double kFirstDatagrams = 10;   // in the first round trip, as in TCP (RFC 6928)
+  static constexpr double kFirst = 1.25e6;        // bytes/s until a round trip is known
+  static constexpr double kHeldSeconds = 0.006;   // approximate delay of reports by the peer
+  static constexpr double kBurstSeconds = 0.008;  // limit of the catch-up after a late wake-up
 
   enum class Phase : std::uint8_t { startup, drain, probe_rate, probe_trip };
   struct Sent {
@@ -155,7 +155,7 @@ class DatagramRate {
     filled_ = now;
   }
 
-  // Nothing was heard of all that is under way: the path is found anew.
+  // Starts the path search again if no report arrived for the datagrams in flight.
   void give_up_on_stalled(Time now) {
     if (sent_.empty()) return;
     const Time patience = std::max(kStalled, 4 * least_trip_.value_or(Time{0}));
@@ -182,7 +182,7 @@ class DatagramRate {
     round_was_dry_ = round_was_dry_ || newest.was_dry;
     if (newest.delivered >= round_ends_) end_round();
     const Time interval = std::max(newest.at - newest.first_at, received_at - newest.delivered_at);
-    if (interval < *least_trip_ / 2) return;  // too short to tell
+    if (interval < *least_trip_ / 2) return;  // too short to measure
     const double rate = double(delivered_ - newest.delivered) / seconds(interval);
     if (newest.was_dry && rate <= estimate()) return;
     double& slot = rates_[round_ % kRounds];
@@ -199,13 +199,13 @@ class DatagramRate {
     }
     round_was_dry_ = false;
     round_ends_ = delivered_ + 1;
-    // A path that little is sent on keeps its rate.
+    // A path with little traffic keeps its rate.
     const double highest = *std::max_element(rates_.begin(), rates_.end());
     rates_[++round_ % kRounds] = 0;
     if (*std::max_element(rates_.begin(), rates_.end()) == 0) rates_[round_ % kRounds] = highest;
   }
 
-  // Is it more than the path may lose anyway, beyond chance?
+  // Sets the ceiling if the loss exceeds kMuchLoss by more than chance.
   void judge_loss(double came) {
     const double sent = double(judged_sent_), loss = 1 - double(judged_got_) / sent;
     const bool is_much = loss > kMuchLoss + kChance * std::sqrt(loss / sent);
@@ -221,7 +221,7 @@ class DatagramRate {
     }
   }
 
-  // For 2 to 8 round trips, drawn so that flows that share a link do not probe in step.
+  // Cruises for 2 to 8 round trips, at random so that flows on the same link do not probe in step.
   void begin_cruise() {
     step_ = Step::cruise;
     drawn_ = drawn_ * 6364136223846793005u + 1442695040888963407u;
@@ -286,7 +286,7 @@ class DatagramRate {
   // bytes: estimate times round trip
   double product() const { return estimate() * (least_trip_ ? seconds(*least_trip_) : 0.01); }
 
-  // What is under way, and what was delivered.
+  // Datagrams in flight and delivered.
   std::deque<Sent> sent_;
   std::uint64_t under_way_ = 0, delivered_ = 0, dry_until_ = 0;
   Time first_at_{0}, delivered_at_{0};
@@ -294,19 +294,19 @@ class DatagramRate {
   Time last_report_at_{0};
   // The path.
   static constexpr std::size_t kRounds = 10;
-  std::array<double, kRounds> rates_{};  // the highest of each of the last rounds, bytes/s
+  std::array<double, kRounds> rates_{};  // highest rate of each of the last rounds, bytes/s
   std::uint64_t round_ = 0, round_ends_ = 0;
-  std::uint64_t judged_sent_ = 0, judged_got_ = 0;  // datagrams, since loss was judged
+  std::uint64_t judged_sent_ = 0, judged_got_ = 0;  // datagrams since the last judgement of loss
   bool round_was_dry_ = false;
   std::optional<Time> least_trip_;
   Time least_trip_at_{0};
   std::optional<double> ceiling_;  // bytes/s
-  double rise_ = 0;                // of the ceiling, bytes a round trip; doubles in each
-  // What it does.
+  double rise_ = 0;                // rise of the ceiling, bytes per round trip; doubles in each
+  // State of the control.
   Phase phase_ = Phase::startup;
   Time phase_at_{0};
   enum class Step : std::uint8_t { cruise, above, below } step_ = Step::cruise;
-  int trips_ = 1;  // round trips that the step lasts
+  int trips_ = 1;  // length of the step, round trips
   std::uint64_t drawn_;
   double full_rate_ = 0;
   int full_rounds_ = 0;

@@ -1,33 +1,33 @@
 #pragma once
-// Best-effort messages of a node as UDP datagrams, beside its connections (peers.h): a message is a
-// datagram, a frame of 1,200 bytes or of what the path takes. It is lost, or comes out of order, or
-// twice; never damaged. Longer messages, and all of them while datagrams do not reach the peer, go
-// over the connection.
+// Best-effort messages of a node as UDP datagrams, in parallel with its connections (peers.h). A
+// message is one datagram: a frame of 1,200 bytes, or more if the path allows. A datagram can be
+// lost, reordered or duplicated, but is never damaged. Longer messages use the connection, and so
+// do all messages while datagrams do not reach the peer.
 //
-// Each second a node sends an empty datagram to each peer that it is connected with, and one that
-// is as long as those it uses or tries (datagram_path.h). A peer answers datagrams with what it has
-// got, messages after kReportAfter of them or kReportWithin, and questions at once; that sets the
-// rate (datagram_rate.h). Who hears no answer for kPatience takes UDP for blocked, and goes on
-// asking.
+// Each second a node sends two questions to each connected peer: an empty datagram, and one as long
+// as the size that it uses or tries (datagram_path.h). A peer reports the datagrams that it has
+// received: after kReportAfter messages or kReportWithin, and at once after a question. The reports
+// set the rate (datagram_rate.h). A node that receives no report for kPatience considers UDP
+// blocked and continues to ask.
 //
-// Messages are marked as lower effort: where networks know it they wait behind all other traffic,
-// this node's own above all, for as long as it takes. Questions and answers are not marked, and no
-// part of the rate: messages that wait for seconds are no sign that UDP is blocked.
+// Messages are marked as lower effort. Networks that support the mark delay them behind all other
+// traffic, also that of this node, without a limit. Questions and reports have no mark and do not
+// count towards the rate. A delay of seconds for messages is therefore no sign that UDP is blocked.
 //
-// A frame's number says who sends it, and counts its datagrams; its order holds the newest
-// checkpoint of its sender: a node drops what was sent after a checkpoint that it has not taken
-// itself, so that no saved state has heard of what no saved state has said.
+// A frame's number names its sender and counts the sender's datagrams. A frame's order is the
+// newest checkpoint of the sender. A node drops a datagram sent after a checkpoint that the node
+// has not taken yet. No saved state then depends on a message that no saved state has sent.
 //
-// Beside TLS connections each datagram is sealed (secure/datagram_keys.h) with keys of the newest
-// connection of stream 0 to that peer; those of the connection before open what was under way.
-// A sender goes on to its next key after kKeyLasts or kKeyDatagrams. What comes first under a new
-// number from another address moves the peer there: a router between (NAT) may change what it
-// shows.
+// With TLS connections, each datagram is sealed (secure/datagram_keys.h) with keys of the newest
+// connection of stream 0 to that peer. Keys of the previous connection open datagrams in flight. A
+// sender changes to its next key after kKeyLasts or kKeyDatagrams. If the datagram with the highest
+// number comes from a new address, the node uses that address from then on: a NAT router can change
+// the address.
 //
-// Beside plain connections the checksum is mixed with a number that only those know who have heard
-// both hellos. That keeps off strangers who do not read the traffic; it is no encryption.
+// With plain connections, the checksum is mixed with a number that is known only to readers of both
+// hellos. The number stops attackers who cannot read the traffic. It is not encryption.
 //
-// Memory: what machines hand over, Credits::kPerClass messages of a class. One thread: the loop's.
+// Memory: queued messages, Credits::kPerClass per class. One thread: the loop's.
 #include <cstring>
 #include <deque>
 #include <map>
@@ -45,8 +45,8 @@
 
 namespace longhaul::net {
 
-// What a datagram of type `ack` says: which messages its sender has got of its receiver; for how
-// long it has had the highest; and the number of the last probe of the path.
+// Content of a datagram of type `ack`: the messages received from the addressee, the time since the
+// highest arrived, and the number of the last path probe.
 struct DatagramsGot {
   std::uint64_t highest = 0, count = 0, bytes = 0, held_ns = 0, probe = 0;
   LONGHAUL_FIELDS(highest, count, bytes, held_ns, probe)
@@ -61,7 +61,7 @@ class Datagrams {
     return checksum ^ std::uint32_t(key) ^ std::uint32_t(key >> 32);
   }
 
-  // The frame in a datagram; empty: its lengths are not those that it says.
+  // Returns the frame in a datagram; empty if the lengths in its header do not match.
   static std::optional<FrameHeader> framed(std::span<const std::byte> bytes) {
     if (bytes.size() < kFrameHeader) return std::nullopt;
     const auto header = decode_header(bytes.first<kFrameHeader>(), kLimits);
@@ -71,11 +71,11 @@ class Datagrams {
   }
 
  public:
-  static constexpr std::size_t kLargest = 1200;  // frames that nearly all paths take
+  static constexpr std::size_t kLargest = 1200;  // frame size that nearly all paths take
   static constexpr Time kPatience = std::chrono::seconds(3), kAsk = std::chrono::seconds(1);
   static constexpr Time kReportWithin = std::chrono::milliseconds(5);
   static constexpr std::uint64_t kReportAfter = 16;  // messages
-  // ChaCha20-Poly1305 would bear more; what a thief of a key can read is less.
+  // ChaCha20-Poly1305 would allow more. The limit bounds what a stolen key can open.
   static constexpr std::uint64_t kKeyDatagrams = std::uint64_t(1) << 24;
   static constexpr Time kKeyLasts = std::chrono::hours(1);
   static constexpr unsigned kDscp = 1;  // lower effort (RFC 8622)
@@ -84,8 +84,8 @@ class Datagrams {
     virtual ~Events() = default;
     virtual void on_datagram(Rank from, const Message&) = 0;
     virtual void on_datagram_sent(Rank peer, unsigned service_class) = 0;
-    // Datagrams do not reach the peer; these go over the connection. False: its connection is
-    // silent, too, so nothing is known of UDP; it is asked again.
+    // Called when datagrams do not reach the peer. `queued` must use the connection. Returns false
+    // if the connection is silent too. Nothing is then known about UDP, and the node asks again.
     virtual bool on_datagrams_blocked(Rank peer, std::vector<Frame> queued) = 0;
   };
   struct Figures {
@@ -93,18 +93,18 @@ class Datagrams {
     std::uint64_t key_updates = 0;
   };
 
-  // `is_sealed`: no peer is met without keys, and no plain datagram is taken.
+  // `is_sealed`: meet() requires keys, and plain datagrams are dropped.
   Datagrams(Loop& loop, Rank self, Events& events, bool is_sealed = false)
       : loop_(loop), self_(self), events_(events), is_sealed_(is_sealed) {}
 
-  // For tests: a key lasts for so many datagrams, or so long.
+  // For tests: limits the life of a key to a number of datagrams and a time.
   void set_key_life(std::uint64_t datagrams, Time lasts) {
     key_datagrams_ = datagrams;
     key_lasts_ = lasts;
   }
 
-  // `at`: numerical, of one port. Error: the port is taken; then everything goes over the
-  // connections.
+  // `at`: numerical addresses with the same port. Returns an Error if the port is in use; all
+  // messages then use the connections.
   Status open(const std::vector<Address>& at, bool dscp) {
     UdpOptions options{.hosts = {}, .port = at.front().port, .longest = DatagramPath::kLongest};
     for (const Address& one : at) options.hosts.push_back(one.host);
@@ -119,9 +119,9 @@ class Datagrams {
   }
 
   bool is_open() const { return socket_ != nullptr; }
-  std::uint16_t port() const { return socket_->port(); }  // once it is open
-  // The peer is connected, and reached by this numerical address. `key`: of this pair of processes;
-  // `process`: a number of the peer's.
+  std::uint16_t port() const { return socket_->port(); }  // open sockets only
+  // Called when the peer is connected and reachable at this numerical address. `key`: number shared
+  // by the two processes; `process`: number of the peer's process.
   void meet(Rank peer, const std::string& host, std::uint16_t port, std::uint64_t key) {
     LH_CHECK(!is_sealed_);
     if (!socket_) return;
@@ -129,7 +129,7 @@ class Datagrams {
     if (std::exchange(one.key, key) != key) begin(peer, one);
   }
 
-  // Numbers go on: a peer that has not changed its keys yet knows this node by them.
+  // Numbers continue, because a peer that still uses old keys knows this node by its numbers.
   void meet(Rank peer, const std::string& host, std::uint16_t port,
             std::unique_ptr<secure::DatagramKeys> keys, std::uint64_t process) {
     LH_CHECK(is_sealed_ && keys);
@@ -141,16 +141,16 @@ class Datagrams {
     begin(peer, one);
   }
 
-  // it is lost; what is queued for it is dropped
+  // Removes a lost peer and drops the messages queued for it.
   void forget(Rank peer) {
     peers_.erase(peer);
     loaded_.erase(peer);
   }
 
-  // The newest checkpoint that this node has taken.
+  // Sets the number of the newest checkpoint that this node has taken.
   void set_checkpoint(std::uint64_t number) { checkpoint_ = number; }
 
-  // Does it go as a datagram now?
+  // Returns true if the message can be sent as a datagram now.
   bool takes(Rank peer, const Message& message, const Service& service) const {
     if (service.delivery != Service::Delivery::best_effort) return false;
     const auto found = peers_.find(peer);
@@ -158,14 +158,14 @@ class Datagrams {
            frame_size(message) <= longest_frame(found->second);
   }
 
-  // which takes() says
+  // Requires takes().
   void send(Rank peer, const Message& message, const Service& service) {
     peers_.at(peer).queue.push_back(message_frame(message, service));
     wake();
   }
 
-  // Some times a second. Before this node's run has begun it asks too: a peer whose run has begun
-  // already may know it by its datagrams alone. It gives nobody up then.
+  // Called a few times per second. Asks also before this node's run has begun: a peer whose run has
+  // begun may know this node by its datagrams only. Reports no peer as blocked before then.
   void tick(bool has_begun = true) {
     if (!socket_) return;
     std::vector<std::pair<Rank, std::vector<Frame>>> blocked;
@@ -185,18 +185,18 @@ class Datagrams {
       const auto found = peers_.find(rank);
       if (found == peers_.end()) continue;
       found->second.was_blocked = is_blocked;
-      // Its connection is silent, too: when that is heard again, datagrams are to have their time.
+      // The connection is silent too: wait again after the peer's next sign of life.
       if (!is_blocked) found->second.waits_since = loop_.now();
     }
   }
 
-  // This process did not run for a while: what was not heard meanwhile says nothing of UDP.
+  // Called after a pause of this process. Silence during the pause says nothing about UDP.
   void excuse() {
     for (auto& [rank, peer] : peers_) peer.waits_since = loop_.now();
   }
 
   const Figures& figures() const { return figures_; }
-  // What is queued: a machine waits for room until it is sent.
+  // Saves or loads the queued messages. A machine waits for room until they are sent.
   void state(Archive& ar) {
     std::map<Rank, std::vector<Frame>> queued = loaded_;
     for (auto& [rank, peer] : peers_)
@@ -215,7 +215,7 @@ class Datagrams {
     }
   }
 
-  // For tests: a datagram as from the network.
+  // Handles a datagram from the network. Public for tests.
   void on_bytes(std::span<const std::byte> bytes, const UdpAddress& from_address = {}) {
     if (is_sealed_) return on_sealed(bytes, from_address);
     auto header = framed(bytes);
@@ -232,22 +232,22 @@ class Datagrams {
 
  private:
   struct Peer {
-    std::uint64_t process = 0;  // a number that tells the peer's processes apart
+    std::uint64_t process = 0;  // number that identifies the peer's process
     std::optional<UdpAddress> address;
     std::uint64_t key = 0;
     std::unique_ptr<secure::DatagramKeys> keys, keys_before;
-    std::uint64_t key_began = 0;  // the number before the first under the key that seals
+    std::uint64_t key_began = 0;  // last number before the first under the current key
     Time key_began_at{0};
     std::deque<Frame> queue;
-    std::uint64_t number = 0;    // of the last that was sent
-    std::uint64_t reported = 0;  // of the highest that the peer is known to have
-    std::uint64_t probe = 0;     // of the last probe
+    std::uint64_t number = 0;    // number of the last datagram sent
+    std::uint64_t reported = 0;  // highest number that the peer is known to have
+    std::uint64_t probe = 0;     // number of the last probe
     Time probe_at{0};
     DatagramRate rate;
     DatagramPath path;
-    std::uint64_t newest = 0;  // the highest number that came from this peer
-    DatagramsGot got;          // of this peer, by this node
-    Time got_at{0};            // its highest
+    std::uint64_t newest = 0;  // highest number from this peer
+    DatagramsGot got;          // datagrams of this peer that this node has received
+    Time got_at{0};            // arrival of the highest one
     std::uint64_t unreported = 0;
     Time asked_at{0}, heard_at{0}, waits_since{0};
     bool is_usable = false, was_blocked = false;
@@ -261,7 +261,7 @@ class Datagrams {
   };
   static constexpr std::size_t kBatch = 64 * 1024;  // bytes
 
-  // A process that was started anew has got nothing, and has sent nothing.
+  // Discards all state but queue and number if the peer's process is new.
   Peer& at(Rank peer, const std::string& host, std::uint16_t port, std::uint64_t process) {
     Peer& one = peers_[peer];
     if (one.process != process) {
@@ -284,7 +284,7 @@ class Datagrams {
     }
   }
 
-  // Nothing of a datagram is read but who says to have sent it, before it is opened.
+  // Reads only the claimed sender before the datagram is opened.
   void on_sealed(std::span<const std::byte> bytes, const UdpAddress& from_address) {
     const auto prefix = secure::DatagramKeys::prefix_of(bytes);
     if (!prefix) return drop();
@@ -365,7 +365,7 @@ class Datagrams {
   void pump() {
     timer_.reset();
     std::optional<Time> next;
-    std::vector<Rank> ranks;  // who is told that something was sent may forget a peer
+    std::vector<Rank> ranks;  // a copy: an event handler may forget a peer
     for (const auto& [rank, peer] : peers_) ranks.push_back(rank);
     for (const Rank rank : ranks) {
       const auto found = peers_.find(rank);
@@ -380,7 +380,7 @@ class Datagrams {
     if (next && !timer_) timer_ = loop_.at(*next, [this] { pump(); });
   }
 
-  // The classes of higher priority first, as far as the rate allows. False: some are left.
+  // Sends the higher classes first, as far as the rate allows. Returns false if messages are left.
   bool pump(Rank rank, Peer& peer) {
     while (!peer.queue.empty()) {
       if (!peer.rate.may_send(loop_.now())) return false;
@@ -396,7 +396,7 @@ class Datagrams {
     return true;
   }
 
-  // Into the batch, which is of one address and one mark.
+  // Appends to the batch, which has one address and one mark.
   void put(Peer& peer, Frame frame) {
     if (peer.number == kMostNumber || !peer.address) return;
     const bool is_message = frame.header.type == FrameHeader::Type::message;
@@ -427,7 +427,7 @@ class Datagrams {
     if (is_message) peer.rate.sent(loop_.now(), peer.number, size);
   }
 
-  // What the kernel has no room for is lost, as on the way.
+  // Datagrams for which the kernel has no room are lost.
   void flush() {
     if (batch_.to && !batch_.sizes.empty()) {
       if (marks_ && std::exchange(is_marking_, batch_.is_marked) != batch_.is_marked)
@@ -439,9 +439,9 @@ class Datagrams {
     batch_.sizes.clear();
   }
 
-  // An empty datagram, and one as long as those in use, or as may be used next.
+  // Sends an empty datagram, and one with the size in use or the next size to try.
   void ask(Peer& peer) {
-    // Sites may have met long before the run begins, and with it the questions.
+    // Sites can meet long before the run and its questions begin.
     if (peer.asked_at == Time{0}) peer.waits_since = loop_.now();
     const bool is_heard = peer.heard_at > peer.asked_at;
     peer.asked_at = loop_.now();
@@ -471,7 +471,7 @@ class Datagrams {
     put(peer, std::move(report));
   }
 
-  // Not within a call of the socket's for each: reports of many datagrams are one.
+  // Reports at most once per kReportAfter datagrams, or after kReportWithin: one report for many.
   void report_soon(Peer& peer) {
     if (++peer.unreported >= kReportAfter) {
       report(peer);
@@ -486,7 +486,7 @@ class Datagrams {
     });
   }
 
-  // The peer knows one key ahead: it must have seen the one in use.
+  // The peer knows one key ahead, so it must have received something under the current key.
   void refresh_key(Peer& peer) {
     if (!peer.keys || peer.reported <= peer.key_began) return;
     const Time now = loop_.now();
@@ -508,7 +508,7 @@ class Datagrams {
     return bytes - std::min(bytes, is_sealed_ ? secure::DatagramKeys::kOverhead : 0);
   }
 
-  // Not within a send: who is told that it is sent may be sending.
+  // Defers the send: the caller may itself be in a send event.
   void wake() {
     if (!timer_) timer_ = loop_.at(loop_.now(), [this] { pump(); });
   }
@@ -521,11 +521,11 @@ class Datagrams {
   const bool is_sealed_;
   std::unique_ptr<UdpSocket> socket_;
   std::map<Rank, Peer> peers_;
-  std::map<Rank, std::vector<Frame>> loaded_;  // from a checkpoint, until their peer is met
+  std::map<Rank, std::vector<Frame>> loaded_;  // frames from a checkpoint, until their peer is met
   std::uint64_t checkpoint_ = 0;
   Figures figures_;
   Batch batch_;
-  bool marks_ = false, is_marking_ = false;  // may; does now
+  bool marks_ = false, is_marking_ = false;  // marking allowed; mark set now
   std::uint64_t key_datagrams_ = kKeyDatagrams;
   Time key_lasts_ = kKeyLasts;
   std::optional<Timer> timer_, report_timer_;

@@ -14,32 +14,32 @@ namespace longhaul::net {
 
 using namespace std::chrono_literals;
 
-// What the loops of a run tell each other beside it, so that all sites can say the same: scores,
-// warnings, and why one leaves. They travel as messages of a machine that no node has.
+// Messages between the loops of a run, outside the nodes, so that all sites can report the same:
+// scores, warnings, and reasons to leave. Their address is a machine that no node has.
 inline const Path kLoop = Path().child(14);
 
-// A report is scored: ScoreSum::Total.
-struct Contributed {  // to the senior worker: the norm of what the sender contributes
+// ScoreSum::Total: a report is scored.
+struct Contributed {  // to the senior worker: the norm of the sender's contribution
   LONGHAUL_MESSAGE(3, "contributed");
   Round round = 0;
   double norm = 0;
   LONGHAUL_FIELDS(round, norm)
 };
-struct Warns {  // to all
+struct Warns {  // to all nodes
   LONGHAUL_MESSAGE(4, "warns");
   static constexpr std::size_t kMostText = 1000;
   std::string text;
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(text, .max = double(kMostText)); }
 };
-struct Leaves {  // to all: the last words of a node that has failed
+struct Leaves {  // to all nodes: the reason of a node that has failed
   LONGHAUL_MESSAGE(5, "leaves");
-  bool diverged = false;    // so that the run ends
-  bool state_lost = false;  // nobody in its view has the state: all resume
-  Epoch epoch = 0;          // of that view
+  bool diverged = false;    // the run ends
+  bool state_lost = false;  // no node in the sender's view has the state: all nodes resume
+  Epoch epoch = 0;          // epoch of that view
   std::string why;
   LONGHAUL_FIELDS(diverged, state_lost, epoch, (why, .max = double(Warns::kMostText)))
 };
-struct Ends {  // to all: the digest of the model that a node of a finished run ends with
+struct Ends {  // to all nodes: the digest of the node's final model in a finished run
   LONGHAUL_MESSAGE(6, "ends");
   std::uint64_t model = 0;
   LONGHAUL_FIELDS(model)
@@ -49,7 +49,7 @@ using LoopMessages = MessageList<ScoreSum::Total, Contributed, Warns, Leaves, En
 namespace {
 
 constexpr Time kTick = 50ms, kLastWords = 1s, kLinger = 200ms, kSaveAgain = 2s;
-constexpr std::size_t kMostHeld = 64;  // messages of a kind to a peer, while a disk hangs
+constexpr std::size_t kMostHeld = 64;  // messages per kind and peer, while a disk hangs
 
 }  // namespace
 
@@ -107,18 +107,19 @@ Status EventLoop::run(Node& node) {
   ended_ = now();
   if (leaves_) say_why_it_leaves();
   if (!failure_) {
-    drop_lost();  // the last words are for the living
+    drop_lost();  // Ends is for live nodes only
     if (model_digest_ && !stepping_) tell_all(Ends{model_digest_()});
     peers_.shut_down(kShutdownTimeout);
   }
   keeper_.reset();
-  computing_.reset();  // whoever looks at the learner now is alone with it
+  computing_.reset();  // no other thread uses the learner from here on
   scoring_.reset();
   if (failure_) return *failure_;
   return Ok{};
 }
 
-// From the checkpoint that all agree on (Meeting::choose_checkpoint), or from the beginning.
+// Starts from the checkpoint that all nodes agree on (Meeting::choose_checkpoint), or from the
+// beginning.
 Status EventLoop::resume_run() {
   const auto chosen = peers_.meeting().choose_checkpoint();
   if (!chosen) {
@@ -131,7 +132,7 @@ Status EventLoop::resume_run() {
   }
   const std::uint64_t newest = **chosen;
   auto bytes = checkpoints_.load ? checkpoints_.load(newest) : Result<Buffer>(Buffer{});
-  if (!bytes) {  // damaged, or of a time at which this site was lost: the others have the state
+  if (!bytes) {  // damaged, or from a time without this site: the others have the state
     on_left_out(bytes.error(), false);
     return *failure_;
   }
@@ -153,15 +154,16 @@ Status EventLoop::resume_run() {
     return malformed(
         fmt::format("checkpoint {} cannot be resumed: {}; start all sites with --force", newest,
                     read.error().what));
-  // None is kept behind the last round, so that has been lowered: each node would end in another.
+  // No checkpoint is kept after the last round, so max_rounds was lowered: nodes would end in
+  // different rounds.
   if (const Round done = node_->strategy().rounds_done(); done >= checkpoints_.last_round)
     return invalid(fmt::format(
         "[stop] max_rounds = {}: the run has done {} rounds by checkpoint {}; resume it with more, "
         "or take the model that is there: longhaul export",
         checkpoints_.last_round, done, newest));
   cannot_go_on_ = false;
-  connected_ = true;  // from here on there is a model of this session
-  drop_lost();        // in that state; they may rejoin
+  connected_ = true;  // from here on, this session has a model
+  drop_lost();        // lost nodes of that state; they may rejoin
   const std::size_t live = node_->view().live.size();
   if (live < place_.size())
     on_note(fmt::format("the run resumes with {} of {} nodes", live, place_.size()));
@@ -170,13 +172,12 @@ Status EventLoop::resume_run() {
   return Ok{};
 }
 
-// Into a run that goes on; the others' checkpoints go on being counted from where they are.
+// Joins a run in progress and counts checkpoints from the others' newest number.
 void EventLoop::rejoin() {
   const std::uint64_t newest = peers_.newest_taken_checkpoint();
   own_checkpoints_ = {newest, newest};
   peers_.announce(own_checkpoints_);
-  // The run's time goes on: [stop] max_hours are not counted anew, and what is recorded is of one
-  // clock.
+  // The run's clock continues: [stop] max_hours does not restart, and all records use one clock.
   started_ = peers_.run_began().value_or(loop_.now());
   running_ = connected_ = true;
   peers_.open();
@@ -193,7 +194,7 @@ void EventLoop::tick() {
   tick_ = loop_.at(loop_.now() + kTick, [this] { tick(); });
 }
 
-// Those that the members have declared lost.
+// Drops nodes that the members have declared lost.
 void EventLoop::drop_lost() {
   for (Rank rank = 0; rank < place_.size(); ++rank)
     if (rank != place_.self && !node_->view().has(rank)) peers_.drop(rank);
@@ -203,7 +204,7 @@ void EventLoop::drop_lost() {
 
 void EventLoop::on_message(Rank from, const Message& message) {
   const bool to_loop = message.machine.bits() == kLoop.bits();
-  // A node that has finished may not have heard the last sum of scores.
+  // A node that has finished may lack the last sum of scores.
   const bool late = finished_ && !failure_ && !message.machine.empty() &&
                     message.machine.head() == ScoreSum::kName.number;
   if (!running() && !late && !(to_loop && node_ && !failure_)) return;
@@ -229,17 +230,16 @@ void EventLoop::on_silent(Rank peer, bool silent, const std::string& trouble) {
     on_note(fmt::format("keeps its state, waiting for {}", node_->waiting_for()));
 }
 
-// Once it is in the run, a peer that refuses this node is a matter for membership, like any that is
-// silent.
+// During the run, a peer that refuses this node is treated as silent; membership decides.
 void EventLoop::on_refused(const Error& why) {
   const bool outside = running_ && place_.comes_back() && node_->view().epoch == 0;
   if (!over() && (!running_ || outside)) failure_ = why;
 }
 
-// One without a quorum has nothing that a run which was resumed without it must wait for.
+// A node without a quorum has no state that a run resumed without it must wait for.
 void EventLoop::on_left_out(const Error& why, bool lost) {
   if (over() || (running_ && !lost && (node_->outside() || node_->has_quorum()))) return;
-  left_out_ = !node_ || node_->strategy().lets_return();  // without: it asks, and hears
+  left_out_ = !node_ || node_->strategy().lets_return();  // without a node: it asks first
   failure_ = left_out_ ? why
                        : unavailable(why.what +
                                      ", and its [sync] kind takes no lost site back; end all sites "
@@ -267,7 +267,7 @@ void EventLoop::break_connections() {
   loop_.post([this] { peers_.break_connections(); });
 }
 
-// --- what the node asks for ---------------------------------------------------------------------
+// --- requests of the node -----------------------------------------------------------------------
 
 void EventLoop::send(Rank, Send send) {
   if (place_.member(send.to).site != place_.me().site) {
@@ -334,12 +334,12 @@ void EventLoop::on_step_done(Result<StepResult> result) {
   counters_.computing += result->elapsed;
   undelivered_step_ = *std::move(result);
   checkpoint_if_due();
-  (void)take_checkpoint(wanted_checkpoint_);  // if one had to wait for this
+  (void)take_checkpoint(wanted_checkpoint_);  // a checkpoint may have waited for this
   stop_if_asked();
   deliver_step_when_due();
 }
 
-// The learner rests until then, so a checkpoint or the end of the run need not wait.
+// The learner rests until the step is due, so a checkpoint or the end of the run need not wait.
 void EventLoop::deliver_step_when_due() {
   if (!undelivered_step_) return;
   if (pace_.due() <= now()) return deliver_step();
@@ -401,7 +401,7 @@ void EventLoop::tell_all(const M& fields) {
     if (rank != place_.self) tell(rank, fields);
 }
 
-// The largest of a tick: rounds may be shorter.
+// Keeps the largest norm of a tick: rounds may be shorter.
 void EventLoop::tell_contributed(Round round, double norm) {
   if (!(norm <= contributed_norm_)) contributed_round_ = round, contributed_norm_ = norm;
 }
@@ -416,7 +416,7 @@ void EventLoop::warn_all(const std::string& text) {
   tell_all(Warns{text.substr(0, Warns::kMostText)});
 }
 
-// Who hears it need not find out by silence.
+// Sends the reason to all nodes, so that they need not detect the loss by silence.
 void EventLoop::say_why_it_leaves() {
   tell_all(Leaves{failure_->kind == Error::Kind::not_finite,
                   failure_->kind == Error::Kind::state_lost, node_->view().epoch,
@@ -461,7 +461,7 @@ void EventLoop::summed(Rank, Rank senior, Round round, const Evaluation& sum) {
   if (observer_.on_score) observer_.on_score(now(), senior, round, sum);
 }
 
-// Those that are lost are dropped with the next tick: this may be inside one of their links.
+// Lost nodes are dropped with the next tick: the caller may be inside one of their links.
 void EventLoop::follow(Rank, const View& before, const View& now) {
   if (!now.has(place_.self)) return;
   if (!peers_.meeting().is_member()) peers_.admitted();
@@ -508,29 +508,29 @@ void EventLoop::fail(Rank, const Error& error) {
   failure_ = error;
 }
 
-// All go back to the last checkpoint, if there is one.
+// All nodes return to the last checkpoint, if there is one.
 void EventLoop::lose_state(const Error& error) {
   failure_ = error;
   must_resume_ = own_checkpoints_.saved > 0 && node_->strategy().lets_return();
 }
 
-// Checkpoints of a node over sockets: when they are taken, and what is in them. See link.h for why
-// those of all nodes fit together.
+// Checkpoints of a node over sockets: times and contents. See link.h for their consistency between
+// nodes.
 
 void EventLoop::checkpoint_if_due() {
   if (!running() || stopping_) return;
   note_request();
   if (!checkpoints_.save || at_end()) return;
-  // A node that has rejoined does not know the round of the newest one; the others do.
+  // A returned node does not know the round of the newest checkpoint; the other nodes do.
   const bool counts = checkpoints_.every > 0 && !place_.comes_back();
   const Round rounds = node_->strategy().rounds_done();
   const bool due = counts && rounds >= rounds_at_checkpoint_ + checkpoints_.every;
-  // The one before must be on every disk: so all have at least one in common at any time.
+  // The previous checkpoint must be on every disk, so that all nodes always share at least one.
   if ((due || checkpoint_asked_) && saved_by_all())
     (void)take_checkpoint(own_checkpoints_.taken + 1);
 }
 
-// A checkpoint that other nodes ask for is an answer, too.
+// A checkpoint that other nodes request also answers the request.
 void EventLoop::note_request() {
   checkpoint_asked_ |= observer_.checkpoint && observer_.checkpoint();
   if (!checkpoint_asked_ || (checkpoints_.save && !at_end())) return;
@@ -540,12 +540,13 @@ void EventLoop::note_request() {
 }
 
 bool EventLoop::on_checkpoint(Rank, std::uint64_t number) {
-  // A node that is at its end, or that keeps none, does not stand in the others' way.
+  // A node at its end, or without checkpoints, does not delay the others.
   if (!running() || !checkpoints_.save) return true;
   return take_checkpoint(number);
 }
 
-// Nothing that the learner is at work on can be written down: then stepped() does it.
+// Returns false while the learner computes: its state cannot be saved. on_step_done() then saves
+// it.
 bool EventLoop::take_checkpoint(std::uint64_t number) {
   if (number <= own_checkpoints_.taken) return true;
   wanted_checkpoint_ = number;
@@ -554,7 +555,8 @@ bool EventLoop::take_checkpoint(std::uint64_t number) {
   own_checkpoints_.taken = number;
   if (std::exchange(checkpoint_asked_, false)) asked_checkpoint_ = number;
   rounds_at_checkpoint_ = node_->strategy().rounds_done();
-  if (at_end()) {  // the others go on without one of this node, and resume from the one before
+  if (at_end()) {  // the others continue without this node's checkpoint, and resume from the
+                   // previous one
     peers_.announce(own_checkpoints_);
     return true;
   }
@@ -574,14 +576,14 @@ void EventLoop::write_checkpoint(std::uint64_t number, Write write) {
   });
 }
 
-// Nobody takes the next one before this is on disk, so that all go on having one in common.
+// No node takes the next checkpoint before this one is on disk, so that all nodes always share one.
 void EventLoop::checkpoint_written(std::uint64_t number, Write write, const Status& written) {
   --writes_;
   if (written) {
     if (save_again_ || number == asked_checkpoint_)
       on_note(fmt::format("checkpoint {} is written", number));
     save_again_.reset();
-    own_checkpoints_.saved = std::max(own_checkpoints_.saved, number);  // a later one may be there
+    own_checkpoints_.saved = std::max(own_checkpoints_.saved, number);  // may be later already
     peers_.announce(own_checkpoints_);
   } else if (!over()) {
     if (!save_again_)
@@ -594,9 +596,9 @@ void EventLoop::checkpoint_written(std::uint64_t number, Write write, const Stat
   }
 }
 
-// All are asked at about the same time, so the last checkpoint is soon on every disk; if one goes
-// on, or is gone, this node waits no longer than it said. Its own disk may take its time: the
-// threads end only after what they write.
+// All nodes are asked to stop at about the same time, so the last checkpoint is soon on every disk.
+// If a node continues or has ended, this node waits no longer than stop_within. Its own disk may
+// take longer: the threads end only after their writes.
 void EventLoop::stop_if_asked() {
   if (!observer_.stop || over() || !observer_.stop()) return;
   const auto end = [this] { failure_ = unavailable("stopped by its user"); };
@@ -611,7 +613,7 @@ void EventLoop::stop_if_asked() {
     stopping_ = loop_.now() + checkpoints_.stop_within;
     return;
   }
-  // The others must hear that it is on this disk, too, before they see this node gone.
+  // The other nodes must learn that the checkpoint is on this disk before this node disconnects.
   if (is_kept && peers_.saved_by_all(last_checkpoint_))
     stopping_ = std::min(*stopping_, loop_.now() + kLinger);
   if (loop_.now() >= *stopping_) end();
@@ -619,7 +621,7 @@ void EventLoop::stop_if_asked() {
 
 void EventLoop::state(Archive& ar) {
   ar.expect("node " + std::to_string(place_.self) + " over sockets");
-  // A job may have got sites since, after all others: in that state they are not in the view.
+  // Sites added to the job since then have the highest ranks; the view of that state excludes them.
   std::uint32_t members = place_.size();
   ar(members);
   if (members > place_.size()) return ar.fail("holds more nodes than the job has");
@@ -681,8 +683,8 @@ void EventLoop::kept(const Status& written) {
   for (const Send& send : std::exchange(held_, {})) peers_.send(send);
 }
 
-// Drops the oldest of a kind to a peer: membership repeats its proposals, and answers questions
-// about the last 64 epochs only.
+// Holds a message, and drops the oldest of its kind to that peer. Membership repeats its proposals,
+// and answers questions about the last 64 epochs only.
 void EventLoop::hold(Send send) {
   const auto is_alike = [&](const Send& one) {
     return one.to == send.to && one.message.kind == send.message.kind;

@@ -1,8 +1,8 @@
 #pragma once
 // EventLoop is the Host of real runs: it carries out the actions of one node over sockets.
 //
-// Threads: all methods and callbacks on the caller's thread; steps of the learner on a compute
-// thread, scores on another. The loop never waits for them.
+// Threads: all methods and callbacks on the caller's thread; learner steps on a compute thread,
+// scores on another. The loop never waits for them.
 #include <deque>
 #include <map>
 #include <memory>
@@ -22,30 +22,32 @@ struct Ends;
 struct Leaves;
 struct Warns;
 
-// Consistent checkpoints of all nodes (see link.h); a run resumes from the newest that all have.
+// Settings of consistent checkpoints (see link.h). A run resumes from the newest that all nodes
+// have.
 struct CheckpointConfig {
-  Round every = 0;  // rounds between two; 0: only before a stop
-  // None is kept of a worker that is through with the run, or of any node that has done this round:
-  // who resumes with more rounds needs a state in which all go on.
+  Round every = 0;  // rounds between checkpoints; 0: only before a stop
+  // A worker at the end of the run, or any node after this round, keeps no checkpoint. A run that
+  // resumes with more rounds needs a state in which all nodes continue.
   Round last_round = Round(-1);
-  std::uint64_t newest = 0;   // on this node's disk; 0: none, start from the beginning
-  View view = {};             // in it
-  bool has_before = false;    // and the one before it is there, too
-  std::uint32_t members = 0;  // nodes of the job that it is of; 0: as many as now
-  // How long a node that must stop waits for the other nodes' checkpoint. The time in which its own
-  // disk writes does not count.
+  std::uint64_t newest = 0;   // number on this node's disk; 0: none, start from the beginning
+  View view = {};             // view in that checkpoint
+  bool has_before = false;    // the previous checkpoint is on disk, too
+  std::uint32_t members = 0;  // nodes of the job in that checkpoint; 0: as many as now
+  // Time that a node which must stop waits for the other nodes' checkpoint. Its own disk writes do
+  // not count.
   Time stop_within = std::chrono::seconds(5);
-  // Called on the caller's thread; the returned function writes the state to disk on another. After
-  // an Error, as of a full disk, it is called again.
+  // Called on the caller's thread. The returned function writes the state to disk on another
+  // thread, and is called again after an Error such as a full disk.
   std::function<std::function<Status()>(std::uint64_t number, Buffer state)> save = {};
-  // All nodes resume from `number`: returns its state and discards later ones. 0: no state.
+  // Returns the state of `number`, from which all nodes resume, and discards later ones. 0: no
+  // state.
   std::function<Result<Buffer>(std::uint64_t number)> load = {};
 };
 
-// What the membership of this node must not forget (Host::keep), for its next process.
+// Votes of this node's membership (Host::keep), kept for the node's next process.
 struct KeptVotes {
-  Rank rank = 0;           // whose they are
-  std::uint64_t life = 0;  // of the run; they count in no other
+  Rank rank = 0;           // owner of the votes
+  std::uint64_t life = 0;  // run of the votes; they count in no other
   std::vector<std::uint8_t> votes;
   LONGHAUL_FIELDS(rank, life, votes)
 };
@@ -53,12 +55,12 @@ struct KeptVotes {
 struct EventLoopConfig {
   PeersConfig peers;
   CheckpointConfig checkpoints = {};
-  std::optional<KeptVotes> votes = {};  // of the process before
-  // Makes them durable, on a thread of its own; empty: they are lost with the process.
+  std::optional<KeptVotes> votes = {};  // votes of the previous process
+  // Makes votes durable, on its own thread; empty: they are lost with the process.
   std::function<Status(const KeptVotes&)> keep = {};
-  std::function<void()> on_thread_start = {};  // on each thread that computes
+  std::function<void()> on_thread_start = {};  // called on each computing thread
   Pace::Duration step_time = {};               // duration of steps; see pace.h
-  // Of the model that this node ends with, for the others to compare; empty: nothing is told.
+  // Returns the digest of this node's final model, for comparison by other nodes; empty: no digest.
   std::function<std::uint64_t()> model_digest = {};
 };
 
@@ -66,23 +68,24 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
  public:
   using Scorer = std::function<Result<Evaluation>(std::span<const float>)>;
   struct Observer {
-    // A report of this node is scored; with Place::own_tests by its own part.
+    // Called when a report of this node is scored; with Place::own_tests, by its own part.
     std::function<void(Time, Round, const Snapshot&, const Evaluation&)> on_report = {};
-    // What `from` has had scored; with Place::own_tests the sum, which all hear.
+    // Called with the score of a report of `from`; with Place::own_tests, with the sum on all
+    // nodes.
     std::function<void(Time, Rank from, Round, const Evaluation&)> on_score = {};
     std::function<void(Time, const Record&)> on_record = {};
-    // What other loops tell.
+    // Called with the values of other nodes' loops.
     std::function<void(Rank from, Round, double norm)> on_contributed = {};
     std::function<void(const std::string&)> on_warning = {};
-    std::function<void(const std::string&)> on_note = {};  // for the user, one line
+    std::function<void(const std::string&)> on_note = {};  // one line for the user
     std::function<void(Time, const View&)> on_view = {};   // the members have changed
-    // Of strategies that index growing data: see Host. Answers come by give(). Empty: refused.
+    // For strategies that index growing data, see Host. Answers arrive by give(). Empty: refused.
     std::function<void(const Append&)> on_append = {};
     std::function<void(const Reply&)> on_reply = {};
     std::function<void()> on_tick = {};  // periodically
-    // Asked at each tick of the run: true takes a checkpoint as soon as it can be.
+    // Called at each tick of the run. Returns true to take a checkpoint as soon as possible.
     std::function<bool()> checkpoint = {};
-    // Asked at each tick: true ends the run with an Error, after a last checkpoint
+    // Called at each tick. Returns true to end the run with an Error after a last checkpoint
     // (CheckpointConfig::stop_within).
     std::function<bool()> stop = {};
   };
@@ -93,53 +96,54 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     Pace::Figures pace;
   };
 
-  // `learner`: nullptr for a node without one. Both outlive this.
+  // `learner`: nullptr if the node has none. The learner must outlive this object.
   EventLoop(EventLoopConfig, Place, Learner* learner, Scorer, Observer);
   ~EventLoop() override;
 
   Peers& peers() { return peers_; }
-  // Connects to all, so that words() are known before there is a node; run() does it where nobody
-  // has. Errors: as run()'s.
+  // Connects to all nodes, so that words() is complete before the node is built. run() calls it if
+  // the caller has not. Errors: as run()'s.
   Status meet();
-  // After meet(), where no node can run for that reason: all that are there hear it.
+  // Sends all connected nodes the reason why no node can run. Must be called after meet().
   void part(const Error& why) { peers_.leave(why, kShutdownTimeout); }
   const Words& words() const { return peers_.words(); }  // see PeersConfig
-  // Runs the node to its end. Errors: a peer that could not be reached or was lost, with the
-  // reason; a failure of the strategy or the learner.
+  // Runs the node to its end. Errors: an unreachable or lost peer, with the reason; a failure of
+  // the strategy or the learner.
   Status run(Node&);
-  // After run(): the run goes on without this process, whose node may rejoin it, and only that is
-  // why run() has failed.
+  // Returns true if run() failed only because the run continues without this process. The node may
+  // rejoin.
   bool left_out() const { return left_out_; }
-  // No run is there that this node could be in, or nobody alive has its state: it should resume, as
-  // the others do.
+  // Returns true if this node can be in no run, or no live node has the state. The node should
+  // resume as the others do.
   bool must_resume() const { return must_resume_; }
-  // After run(), with EventLoopConfig::model_digest: what the others have ended with, of those
-  // heard.
+  // Returns the digests of other nodes' final models, as far as received. Requires
+  // EventLoopConfig::model_digest; valid after run().
   const std::map<Rank, std::uint64_t>& ends() const { return ends_; }
-  // What all have agreed to resume cannot be gone on with: another try would end the same.
+  // Returns true if the agreed checkpoint cannot be resumed. Another attempt would fail in the same
+  // way.
   bool cannot_go_on() const { return cannot_go_on_; }
 
-  // While the run lasts, to other loops: the norm of what this node contributes, to the senior
-  // worker, the largest of 50 ms; a warning for their users, to all.
+  // Sends to other loops during the run. tell_contributed(): the norm of this node's contribution,
+  // to the senior worker, the largest of 50 ms. warn_all(): a warning for the users of all nodes.
   void tell_contributed(Round, double norm);
   void warn_all(const std::string& text);
-  // From any thread, while the run lasts: an input of the node's source, users or disk
-  // (core/input.h). Dropped before the node has started and after its end.
+  // Passes an input of the node's source, users or disk (core/input.h) to the node. Can be called
+  // from any thread. Inputs before the node's start and after its end are dropped.
   void give(Input);
   std::size_t held() const { return held_.size(); }  // for tests: messages that wait for a disk
-  // For tests, from any thread: breaks every connection.
+  // Breaks every connection. For tests; can be called from any thread.
   void break_connections();
   Time now() const { return loop_.now() - started_; }
-  Counters counters() const;  // up to now, or to the end of the run
-  // Before run(): what an earlier process of this node has sent and computed counts, too, unless
-  // the run resumes a state, which has counts of its own, or begins anew.
+  Counters counters() const;  // until now, or the end of the run
+  // Adds the traffic and computing time of an earlier process of this node. Must be called before
+  // run(). Ignored if the run resumes a state, which has its own counts, or begins again.
   void count_on(const Counters& before);
-  // What the node does now, for whoever asks why nothing happens.
+  // Current activity of the node, for diagnosis.
   struct Doing {
     std::string state;                          // meeting, computing, waiting, writing, parting
-    std::string waits_for;                      // what, while it waits
-    std::vector<Rank> awaited;                  // whom, while it meets or parts
-    std::vector<std::pair<Rank, Time>> silent;  // members not heard for so long
+    std::string waits_for;                      // cause of the wait, if any
+    std::vector<Rank> awaited;                  // nodes that it waits for while it meets or parts
+    std::vector<std::pair<Rank, Time>> silent;  // members with their time of silence
   };
   Doing doing() const;
 
@@ -176,13 +180,13 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void remember();
   void on_step_done(Result<StepResult>);
   void deliver_step_when_due();
-  void deliver_step();  // tells the node of the step that is done
+  void deliver_step();  // passes the finished step to the node
   void score(Round, Snapshot);
   void hold(Send);
   void write_votes();
   void kept(const Status&);
   void lose_state(const Error&);
-  // What loops say to each other.
+  // Messages between loops.
   template <MessageStruct M>
   void tell(Rank, const M&);
   template <MessageStruct M>
@@ -196,12 +200,12 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   void take(Rank from, const Leaves&);
   void take(Rank from, const Ends&);
   void start_timer(std::pair<std::uint32_t, TimerId>, Time at);
-  // Checkpoints. Only from the loop itself, not while a link delivers messages: these
-  // count as received already.
+  // Checkpoints. Must be called from the loop itself: while a link delivers messages, those already
+  // count as received.
   void checkpoint_if_due();
   bool take_checkpoint(std::uint64_t number);
   void note_request();
-  // Shared: it may be tried again.
+  // Shared, because the write can be retried.
   using Write = std::shared_ptr<const std::function<Status()>>;
   void write_checkpoint(std::uint64_t number, Write);
   void checkpoint_written(std::uint64_t number, Write, const Status&);
@@ -209,7 +213,7 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
     return (place_.me().is(Role::worker) && node_->at_end()) ||
            node_->strategy().rounds_done() >= checkpoints_.last_round;
   }
-  // Not while it only tries again what has failed.
+  // Returns false if it only waits to repeat a failed write.
   bool disk_is_at_work() const { return writes_ > 0 && !save_again_; }
   void stop_if_asked();
   void state(Archive&);
@@ -237,40 +241,40 @@ class EventLoop final : public longhaul::Host, private Peers::Events {
   std::vector<std::pair<Round, Snapshot>> scorings_;  // pending, in order
   const std::function<std::uint64_t()> model_digest_;
   std::map<Rank, std::uint64_t> ends_;
-  std::map<Rank, std::optional<Round>> scores_of_;  // told by other nodes: the newest
-  bool leaves_ = false;                             // this node itself has failed
+  std::map<Rank, std::optional<Round>> scores_of_;  // newest round by rank, from other nodes
+  bool leaves_ = false;                             // this node has failed
   bool stepping_ = false;                           // the learner computes
   Pace pace_;
-  Timer step_timer_;           // until the finished step is due
+  Timer step_timer_;           // fires when the finished step is due
   bool in_step_turn_ = false;  // the node is in the turn in which a step ends
   std::optional<StepResult>
-      undelivered_step_;        // done, but the node has not been told: inside a checkpoint
+      undelivered_step_;        // finished, but not yet delivered; part of a checkpoint
   Time started_{0}, ended_{0};  // started_ may be before the loop's zero in a resumed run
   Counters counters_;
   CheckpointConfig checkpoints_;
   CheckpointProgress own_checkpoints_;
-  std::uint64_t wanted_checkpoint_ = 0;  // the checkpoint to be taken as soon as the learner rests
+  std::uint64_t wanted_checkpoint_ = 0;  // checkpoint to take as soon as the learner rests
   Round rounds_at_checkpoint_ = 0;
-  std::uint64_t last_checkpoint_ = 0;   // before this node stops
+  std::uint64_t last_checkpoint_ = 0;   // last checkpoint before this node stops
   bool checkpoint_asked_ = false;       // by Observer::checkpoint
-  std::uint64_t asked_checkpoint_ = 0;  // the newest that answers it
-  std::uint32_t writes_ = 0;            // checkpoints that are being written
-  std::optional<Timer> save_again_;     // a checkpoint that could not be written
-  std::optional<Time> stopping_;        // at the latest
+  std::uint64_t asked_checkpoint_ = 0;  // newest checkpoint that answers the request
+  std::uint32_t writes_ = 0;            // checkpoints being written
+  std::optional<Timer> save_again_;     // retry of a failed write
+  std::optional<Time> stopping_;        // latest time to stop
   bool met_ = false, connected_ = false, running_ = false, finished_ = false, left_out_ = false;
   bool cannot_go_on_ = false;
   bool must_resume_ = false;
   std::optional<Error> failure_;
-  std::map<Rank, std::string> troubles_;  // why there is no contact
+  std::map<Rank, std::string> troubles_;  // reason why a peer is silent
   std::optional<KeptVotes> votes_;
   const std::function<Status(const KeptVotes&)> keep_;
   bool keeping_ = false;              // votes are being written
-  std::optional<KeptVotes> to_keep_;  // the newest, while older ones are being written
-  std::deque<Send> held_;             // messages of membership that wait for that; see hold()
+  std::optional<KeptVotes> to_keep_;  // newest votes, while older ones are being written
+  std::deque<Send> held_;             // messages of membership that wait for the votes; see hold()
   bool cannot_keep_ = false;
   Round contributed_round_ = 0;
-  double contributed_norm_ = -1;                              // not told yet; below 0: none
-  std::unique_ptr<TaskThread> keeper_, scoring_, computing_;  // last: they end before what they use
+  double contributed_norm_ = -1;                              // not sent yet; below 0: none
+  std::unique_ptr<TaskThread> keeper_, scoring_, computing_;  // last: tasks use the members above
 };
 
 }  // namespace longhaul::net

@@ -82,7 +82,8 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeader> bytes
                                   const FrameLimits& limits) {
   const FrameHeader h = decode(bytes);
   if ((h.head_bytes & 0xffffff) == kTlsRecord)
-    return malformed("it speaks TLS, and this node was started with --insecure: start all alike");
+    return malformed(
+        "it speaks TLS, and this node was started with --insecure: start all the same way");
   if (h.type < FrameHeader::Type::message || h.type > FrameHeader::kLastType)
     return malformed(fmt::format("frame of unknown type {}", unsigned(h.type)));
   if (h.service_class >= Service::kClasses)
@@ -103,7 +104,7 @@ Status check(const FrameHeader& header, std::span<const std::byte> head,
              std::span<const std::byte> body) {
   LH_CHECK(head.size() == header.head_bytes && body.size() == header.body_bytes);
   if (checksum(encode(header), head, body) == header.checksum) return Ok{};
-  return malformed("frame with a wrong checksum: it was damaged on the way");
+  return malformed("frame with a wrong checksum: it was damaged in transit");
 }
 
 }  // namespace longhaul::net

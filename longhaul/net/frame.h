@@ -28,10 +28,10 @@ struct FrameHeader {
   std::uint16_t kind = 0;
   Type type = Type::message;
   std::uint8_t service_class = 0;  // Service::service_class()
-  Epoch epoch = 0;                 // the sender's when it sent
-  std::uint64_t number = 0;        // of messages: counts from 0 in its class
+  Epoch epoch = 0;                 // the sender's epoch at sending
+  std::uint64_t number = 0;        // messages: counts from 0 in each class
   std::uint32_t order = 0;         // Service::order
-  std::uint32_t checksum = 0;      // of all of the frame but itself
+  std::uint32_t checksum = 0;      // checksum of the rest of the frame
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
   void state(auto& archive) {

@@ -1,8 +1,8 @@
 #pragma once
 // A connection until both sides have exchanged hellos; the dialling side sends first. An unfit peer
-// gets a refusal with the reason. A caller that is silent is disconnected after kFirstWord, a peer
-// whose hello does not come after kTimeout, TLS included. Under TLS a hello's site must be one of
-// the peer's certificate. One thread: the loop's.
+// gets a refusal with the reason. A silent caller is disconnected after kFirstWord, and a peer
+// without a hello after kTimeout, TLS included. Under TLS a hello's site must be one of the peer's
+// certificate. One thread: the loop's.
 #include <algorithm>
 #include <memory>
 
@@ -18,8 +18,8 @@
 namespace longhaul::net {
 
 class Handshake final : public Connection::Owner, public std::enable_shared_from_this<Handshake> {
-  // A hello of this release that cannot be accepted; of a member that runs another job, or has
-  // other inputs: which.
+  // Returns the refusal of an unacceptable hello of this release. For a member with another job or
+  // other inputs, the refusal contains the difference.
   static Refusal refusal_of(const Hello& hello, const Error& why, const Identity& me) {
     Refusal refusal{.reason = why.what};
     if (hello.job_hash != me.job_hash) {
@@ -42,7 +42,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   struct Dialled {  // the peer expected at the dialled address
     Rank peer = 0;
     std::uint32_t stream = 0;
-    // Or the relay at that address, which is to bring this node to the peer; how long it waits.
+    // Or the relay at that address, which must connect this node to the peer, and its time limit.
     std::optional<Rank> relay = {};
     Time patience = kTimeout;
     Rank addressee() const { return relay.value_or(peer); }
@@ -53,29 +53,31 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     virtual Loop& loop() = 0;
     virtual const Identity& identity() const = 0;
     virtual Link& link(Rank) = 0;
-    // Why the link cannot take this connection (now); nothing: it can. `incoming`: the peer
-    // dialled.
+    // Returns the reason why the link cannot take this connection now; empty if it can. `incoming`:
+    // the peer dialled.
     virtual std::optional<Refusal> accepts(const Hello&, bool incoming) = 0;
-    // The peer's run may go on without this process. Its hello may be old: this node says hello,
-    // too, and the peer, if it lives, refuses it and says whether it may rejoin.
+    // Returns true if the peer's run may continue without this process. The hello may be old, so
+    // this node sends a hello too. A live peer refuses it and reports whether this node may rejoin.
     virtual bool must_ask(const Hello&) = 0;
-    // What the sender of an accepted hello says of itself, and of others.
+    // Called with the introductions in an accepted hello.
     virtual void on_introduced(Words) = 0;
-    // The peer did not refuse: this process is in its run after all, and need not ask again.
+    // Called when the peer has not refused: this process is in its run after all, and need not ask
+    // again.
     virtual void on_known(const Hello&) = 0;
-    // May this node relay for the sender of that hello? Nothing: it may.
+    // Returns the reason not to relay for the sender of that hello; empty if this node relays.
     virtual std::optional<Refusal> refuses_relay(const Hello&) = 0;
     virtual void on_relay_wanted(Handshake&, const Hello&, std::shared_ptr<Connection>) = 0;
-    // The relay has brought this node to the peer; `dials`: it is this node that says hello first.
+    // Called when the relay has connected this node to the peer. `dials`: this node sends the first
+    // hello.
     virtual void on_relayed(Handshake&, std::unique_ptr<Stream>, bool dials) = 0;
-    // Every handshake ends with one of these calls and is then destroyed. `refused`: the peer
+    // Exactly one of these calls ends each handshake, which is then destroyed. `refused`: the peer
     // refuses this node.
     virtual void on_handshake_done(Handshake&, Rank, std::uint32_t stream) = 0;
     virtual void on_handshake_failed(Handshake&, std::optional<RefusalKind> refused,
                                      const Error&) = 0;
   };
-  // `dialled`: empty for an incoming connection, of which `caller` says where from. The host owns
-  // the handshake and outlives it.
+  // `dialled`: empty for an incoming connection from `caller`. The host owns the handshake and
+  // outlives it.
   Handshake(std::optional<Dialled> dialled, Host& host, Caller caller = {})
       : dialled_(dialled), host_(host), caller_(std::move(caller)) {}
   ~Handshake() override {
@@ -86,7 +88,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
 
   void start(std::unique_ptr<Stream> stream) {
     const auto self = shared_from_this();
-    // Nothing but a hello comes here: no stranger makes us keep more.
+    // Accepts nothing but a hello: no stranger can occupy more memory.
     const bool introduces = !host_.identity().words.empty();
     connection_ = Connection::make(
         std::move(stream), *this,
@@ -115,7 +117,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     return caller;
   }
 
-  // for another caller: it ends
+  // Ends the connection in favour of another caller.
   void make_room() {
     if (const auto connection = connection_)
       connection->end(
@@ -123,13 +125,14 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
                       "hello yet"));
   }
 
-  // The member that the peer claims to be, if it runs another job or has other shared inputs.
+  // Returns the member that the peer claims to be, if it runs another job or has other shared
+  // inputs.
   std::optional<Rank> differs() const { return differs_; }
-  // This node has refused the peer, which may ask again.
+  // Returns true if this node has refused the peer, which may ask again.
   bool refused_for_now() const {
     return refused_ && refused_->kind != RefusalKind::final && !is_of_all(refused_->kind);
   }
-  // The reason of a refusal that holds for all sites; "": none.
+  // Returns the reason of a refusal that holds for all sites; "": none.
   const std::string& last_word() const { return last_word_; }
 
  private:
@@ -188,7 +191,8 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
         {why.kind, connection.stream().peer() + ": " + (refused_ ? refused_->reason : why.what)});
   }
 
-  // Under TLS an answer shows that the first message is complete.
+  // Returns true before the peer's first bytes; under TLS, before its first complete message, which
+  // this end's answer proves.
   bool is_silent() const {
     if (!connection_) return false;
     const Stream& stream = connection_->stream();
@@ -230,7 +234,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
       return Refusal{.reason = good.error().what};
     if (!link.can_attach(hello))
       return Refusal{"this node is taking a checkpoint; the next call will do", RefusalKind::later};
-    if (!dialled_) {  // our hello goes before whatever the link has to say
+    if (!dialled_) {  // own hello, before any frame of the link
       out_ = hello_frame(host_.identity(), hello.stream, link.checkpointed(), link.have());
       connection_->wake();
     }
@@ -244,7 +248,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     return std::nullopt;
   }
 
-  // This node is the relay.
+  // Continues as the relay.
   void relay(const Hello& hello) {
     if (auto refusal = host_.refuses_relay(hello)) return refuse(*std::move(refusal));
     timeout_ = {};
@@ -252,7 +256,7 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
     host_.on_relay_wanted(*this, hello, std::exchange(connection_, nullptr));
   }
 
-  // It was dialled.
+  // Continues as the caller of a relay.
   void take_relay_answer(const Hello& hello) {
     const Rank self = host_.identity().self;
     if (hello.relay_to != std::vector{self} && hello.relay_to != std::vector{dialled_->peer})
@@ -271,14 +275,14 @@ class Handshake final : public Connection::Owner, public std::enable_shared_from
   const std::optional<Dialled> dialled_;
   Host& host_;
   const Caller caller_;
-  std::shared_ptr<Connection> connection_;  // empty: over
+  std::shared_ptr<Connection> connection_;  // empty: ended
   std::optional<Frame> out_;
-  std::optional<Hello> asked_;  // of a peer that was asked, see must_ask()
+  std::optional<Hello> asked_;  // hello of a peer that was asked, see must_ask()
   std::optional<Rank> differs_;
   std::string last_word_;
   std::optional<Refusal> refused_;      // by this node
-  std::optional<RefusalKind> by_peer_;  // this node, by the peer
-  std::optional<Rank> inner_;           // who dials, of the two that a relay has brought together
+  std::optional<RefusalKind> by_peer_;  // kind of the peer's refusal of this node
+  std::optional<Rank> inner_;           // dialling node of the two that a relay has connected
   Timer timeout_;
 };
 

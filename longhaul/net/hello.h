@@ -1,8 +1,9 @@
 #pragma once
-// The first frame each way on every connection: node, job, checkpoints, acknowledged messages.
+// First frame in each direction on every connection: node, job, checkpoints, acknowledged messages.
 //
-// The header of a hello holds what all releases must agree on: kMagic in `machine`, kVersion in
-// `kind`. A node that rejects a hello sends a refusal with the reason and closes; both print it.
+// The header of a hello holds the values that all releases must agree on: kMagic in `machine`,
+// kVersion in `kind`. A node that rejects a hello sends a refusal with the reason and closes; both
+// print it.
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,20 +19,20 @@ inline constexpr std::uint32_t kMagic = 0x4c55484c;  // "LHUL" on the wire
 inline constexpr std::uint16_t kVersion = 1;
 
 // A node's newest checkpoint taken (its state is fixed in memory) and newest saved (on disk).
-// Before the run it has taken none and can resume from the one on disk.
+// Before the run, none is taken, and the node can resume from the one on disk.
 struct CheckpointProgress {
   std::uint64_t taken = 0, saved = 0;
-  bool is_valid() const { return saved <= taken; }  // of a running node
+  bool is_valid() const { return saved <= taken; }  // for a running node
   friend bool operator==(const CheckpointProgress&, const CheckpointProgress&) = default;
 };
 
-// A key of the job that all nodes must agree on: "[sync] steps", "20".
+// A key of the job file with the same value on all nodes: "[sync] steps", "20".
 struct JobKey {
   std::string name, value;
 };
 std::uint32_t digest_of(const JobKey&);
 
-// What a node has read and all that have it must have alike: the start values of the model, say.
+// An input that must be equal on all nodes that have it, such as the start values of the model.
 struct SharedInput {
   std::string part, text;  // "[data] path", "300 samples, digest 1f2e..."
   std::uint64_t digest = 0;
@@ -42,39 +43,38 @@ struct InputDigest {
   LONGHAUL_FIELDS(part, digest)
 };
 
-// The largest hello: a stranger can make a node keep no more.
+// Size limit of a hello, and so of the memory that a stranger can occupy.
 inline constexpr std::uint32_t kMaxHelloBytes = 8192;
 
 struct Hello {
-  static constexpr std::size_t kMaxKeys = 1024;  // of a larger job: the first by name
-  static constexpr std::size_t kMaxLost = 128;   // of a larger job: the first
+  static constexpr std::size_t kMaxKeys = 1024;  // larger jobs send the first by name
+  static constexpr std::size_t kMaxLost = 128;   // larger jobs send the first
   static constexpr std::size_t kMaxReason = 1024;
   std::uint64_t job_hash = 0;
   Rank rank = 0;
   std::string site;
   std::uint32_t rank_in_site = 0;
   std::uint32_t incarnation = 0;
-  std::uint64_t process = 0;        // drawn when the process began: no two claim one node
-  std::uint32_t stream = 0;         // which of the parallel ones to this peer
+  std::uint64_t process = 0;        // random number: no two processes are taken for one node
+  std::uint32_t stream = 0;         // index among the parallel streams to this peer
   CheckpointProgress checkpointed;  // checkpoints, see link.h
-  bool running = false;             // it is in a run; else `saved` is what it can resume from
-  std::uint64_t life = 0;           // of that run: Meeting::life()
-  // Of that checkpoint: nodes of the job when it was taken, 0: there is none; its view, by those
-  // that were not in it.
+  bool running = false;    // the node is in a run; else `saved` is the checkpoint to resume from
+  std::uint64_t life = 0;  // Meeting::life() of that run
+  // Nodes of the job when that checkpoint was taken, 0: none. Its view follows as the nodes outside
+  // it.
   std::uint32_t members = 0;
-  bool has_before = false;  // it can resume from the checkpoint before, too
+  bool has_before = false;  // the previous checkpoint can be resumed from, too
   Epoch epoch = 0;
   std::vector<Rank> lost = {};
   std::vector<Membership::Return> returned = {};
-  std::uint64_t elapsed_ns = 0;     // since its run began, by its clock; 0: it has not
+  std::uint64_t elapsed_ns = 0;     // time since the sender's run began, by its clock; 0: not begun
   std::vector<std::uint32_t> keys;  // digests of the job's keys, see digest_of
-  std::vector<InputDigest> inputs;  // of those that this node has
+  std::vector<InputDigest> inputs;  // inputs of this node
   std::vector<Acknowledged> have;   // received from the addressee
-  // To a relay (relay.h): the node that it wants to reach. The relay's answer: who of the two is
-  // to dial the other. Else empty.
+  // To a relay (relay.h): the node to reach. From a relay: the node that must dial. Else empty.
   std::vector<Rank> relay_to = {};
-  // Not empty in the last hello of a node that ends before its run: a reason that holds for all
-  // sites. `unfit`: the job or the data of a site cause it.
+  // Reason that holds for all sites, in the last hello of a node that ends before its run; else
+  // empty. `unfit`: the job or the data of a site is the cause.
   std::string leaves = {};
   bool unfit = false;
   static void fields(auto& self, auto&& visit) {
@@ -104,10 +104,10 @@ struct Hello {
   }
 };
 
-// What nodes say of themselves before the run, in the body of the hellos of stream 0: what they
-// hold, say. A node passes on what it has heard of others once its run has begun: one that comes
-// back needs that of nodes which are lost.
-inline constexpr std::uint32_t kMaxIntroductionBytes = 1 << 20;  // of all together
+// A node's introductions before the run, in the body of the hellos of stream 0: for example its
+// data. Once its run has begun, a node forwards those of other nodes: a returned node needs those
+// of lost nodes too.
+inline constexpr std::uint32_t kMaxIntroductionBytes = 1 << 20;  // all introductions together
 struct Introduction {
   Rank rank = 0;
   std::vector<std::uint8_t> words;
@@ -117,15 +117,15 @@ struct Introductions {
   std::vector<Introduction> all;
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(all, .max = 4096); }
 };
-using Words = std::map<Rank, std::vector<std::uint8_t>>;  // by who has said them
+using Words = std::map<Rank, std::vector<std::uint8_t>>;  // by author
 
 enum class RefusalKind : std::uint8_t {
   final,   // asking again is useless
   later,   // the node may ask again
-  rejoin,  // a run is here that this process is not in; a new incarnation may ask to rejoin
-  resume,  // no run is here that the node which asks to rejoin could rejoin
-  lost,    // the members of this process's run have declared it lost; else as rejoin
-  failed,  // no run can begin or resume here, for a reason that holds for all sites
+  rejoin,  // a run excludes this process; a new incarnation may ask to rejoin
+  resume,  // there is no run that the asking node could rejoin
+  lost,    // as rejoin; the members of this process's run have declared it lost
+  failed,  // no run can begin or resume, for a reason that holds for all sites
   unfit    // as failed: jobs or data of sites differ
 };
 inline bool is_of_all(RefusalKind kind) {
@@ -135,28 +135,27 @@ inline bool is_of_all(RefusalKind kind) {
 struct Refusal {
   std::string reason;
   RefusalKind kind = RefusalKind::final;
-  // Of another job, or another input: the first key or part that differs, as it is here.
+  // First key or part that differs if job or input differ, with the refusing node's value.
   std::string key = {}, value = {};
   LONGHAUL_FIELDS((reason, .max = 1024), (kind, .max = 6), (key, .max = 256), (value, .max = 256))
 };
 
-// What this node says about itself, and the members that it accepts.
+// The data of this node for its hellos, and the members that it accepts.
 struct Identity {
   std::uint64_t job_hash = 0;
   Rank self = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t process = 0;
-  const Members* members = nullptr;  // outlives this
+  const Members* members = nullptr;  // must outlive this
   bool running = false;              // as in Hello
   std::uint64_t life = 0;
   std::uint32_t members_before = 0;  // as Hello's members
   bool has_before = false;           // as in Hello
-  View view = {};                    // of the checkpoint that it can resume from
+  View view = {};                    // view of the checkpoint to resume from
   std::vector<JobKey> keys = {};     // by name
   std::vector<SharedInput> inputs = {};
-  std::function<Time()> elapsed = {};  // since the run began; asked while it is running
-  // Introductions: this node's own, and what it has heard. Empty: nodes of this job have nothing to
-  // say.
+  std::function<Time()> elapsed = {};  // time since the run began; called while it is running
+  // Introductions of this node and of others that it knows. Empty: nodes of this job have none.
   Words words = {};
   std::string leaves = {};  // as in Hello
   bool unfit = false;
@@ -169,22 +168,23 @@ inline Frame refusal_frame(std::string reason) {
   return refusal_frame(Refusal{.reason = std::move(reason)});
 }
 
-// The hello in a frame, or the reason to refuse its sender: not a longhaul node, another release,
-// another job, not a member, a false name, this node itself, or an input that differs. The text
+// Returns the hello in a frame, or the reason to refuse its sender. Reasons: no longhaul node,
+// another release or job, no member, a false name, this node itself, a different input. The text
 // goes to both sides and contains nothing that the sender wrote.
 Result<Hello> read_hello(const Frame&, const Identity&);
-// The introductions beside a hello. Error: there are none though nodes of this job have something
-// to say, or they cannot be read.
+// Returns the introductions that accompany a hello. Returns an Error if they are missing although
+// nodes of this job have some, or if they are malformed.
 Result<Words> read_introductions(const Frame&, const Hello&, const Identity&);
-// Of a hello of another job: the first of this node's keys that differs; "" if none is known to.
+// Returns this node's first key that differs in a hello of another job; "" if none is known to
+// differ.
 JobKey first_difference(const Hello&, const Identity&);
-// The first of this node's inputs that the sender of a hello has otherwise; null: none.
+// Returns this node's first input that differs at the sender of a hello; null if none does.
 const SharedInput* other_input(const Hello&, const Identity&);
-// The peer's reason, printable; any bytes give some text.
+// Returns the peer's reason as printable text, whatever bytes it sent.
 Refusal parse_refusal(const Frame&);
 inline std::string read_refusal(const Frame& frame) { return parse_refusal(frame).reason; }
-// The reason for this node's user; `by` refuses it. For a key or an input that differs it names
-// both sites and values, in the same words at both.
+// Returns the reason for this node's user; `by` refuses this node. For a different key or input, it
+// names both sites and values with the same words on both sides.
 std::string text_of(const Refusal&, const Identity&, Rank by);
 
 }  // namespace longhaul::net

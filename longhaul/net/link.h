@@ -1,8 +1,8 @@
 #pragma once
-// The state between this node and one peer: Outbox, Inbox and the current parallel connections. A
-// Link neither loses nor duplicates a message when connections break and are replaced.
+// State between this node and one peer: Outbox, Inbox and the current parallel connections. A Link
+// neither loses nor duplicates a message when connections break and are replaced.
 //
-// The last stream carries only messages of the highest priority and acknowledgements. A slow
+// The last stream carries only acknowledgements and messages of the highest priority. A slow
 // receiver may have megabytes of bulk waiting in its kernel; on the same stream control messages
 // would wait behind them.
 //
@@ -11,10 +11,9 @@
 //
 // Checkpoints: each node fixes its state (with its links) at its own time and announces that on
 // every stream before any later message. A node that receives the announcement first fixes its own
-// state before it reads on. So no state contains a message that its sender's state has not sent
-// (Lai and Yang, "On distributed snapshots", 1987); messages in flight are in the senders'
-// Outboxes.
-// One thread: the loop's.
+// state, then continues to read. So no state contains a message that its sender's state has not
+// sent (Lai and Yang, "On distributed snapshots", 1987); messages in flight are in the senders'
+// Outboxes. One thread: the loop's.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -50,12 +49,13 @@ class Link final : public Connection::Owner {
     virtual void on_message(Rank from, const Message&) = 0;
     virtual void on_writable(Rank peer, unsigned service_class) = 0;  // bulk only
     virtual void on_disconnected(Rank peer, std::uint32_t stream, const Error& why) = 0;
-    // The peer has taken a checkpoint that this node lacks. This node must take it before it
-    // handles later messages of the peer. True: done; false: not yet, announce() follows.
+    // Called when the peer has taken a checkpoint that this node lacks. This node must take it
+    // before it handles later messages of the peer. Returns true if it has; otherwise announce()
+    // follows.
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;
   };
-  // `streams` for bulk; there is one more. `comes_back`: this node has returned to a run. Until all
-  // have let it in they take checkpoints without it, so that a peer may be any number ahead.
+  // `streams`: number of bulk streams; there is one more. `comes_back`: this node has returned to a
+  // run. Until all nodes admit it, they take checkpoints without it and can be any number ahead.
   Link(Rank peer, std::uint32_t streams, Events& events, bool comes_back = false)
       : peer_(peer), comes_back_(comes_back), events_(events), streams_(streams + 1) {}
   ~Link() override {
@@ -72,8 +72,8 @@ class Link final : public Connection::Owner {
     wake();
   }
 
-  // Error: the hello acknowledges what was never sent, comes from another process of the peer, or
-  // the peer is dropped; the caller refuses it.
+  // Returns an Error if the hello acknowledges an unsent message or comes from another process of
+  // the peer, or if the peer is dropped. The caller then refuses the hello.
   Status check_hello(const Hello& hello) const {
     if (dropped_)
       return unavailable(
@@ -86,7 +86,7 @@ class Link final : public Connection::Owner {
           fmt::format("it opens stream {}; this job has {}", hello.stream + 1, streams_.size()));
     if (open_ && hello.checkpointed.is_valid()) LH_TRY(check_checkpoint(hello.checkpointed));
     if (!process_ || *process_ == hello.process) return Ok{};
-    // Before anything was read or said, a node may be started anew.
+    // Before anything was read or announced, a node may be restarted.
     const bool none = std::none_of(streams_.begin(), streams_.end(), [](const StreamState& stream) {
       return stream.connection && !stream.connection->stream().closed_by_peer();
     });
@@ -100,12 +100,12 @@ class Link final : public Connection::Owner {
   void set_dscp(std::uint32_t stream, unsigned dscp) {
     if (const auto& connection = streams_[stream].connection) connection->set_dscp(dscp);
   }
-  // The most that each bulk stream sends, in bytes per second, of those that are connected.
+  // Limits each connected bulk stream to `most` bytes per second.
   void set_pacing(double most) {
     for (std::size_t i = 0; i + 1 < streams_.size(); ++i)
       if (const auto& connection = streams_[i].connection) connection->set_pacing(most);
   }
-  // False: this node must take the peer's checkpoint first; the peer may dial again soon.
+  // Returns false if this node must take the peer's checkpoint first; the peer may dial again soon.
   bool can_attach(const Hello& hello) {
     const std::uint64_t taken = hello.checkpointed.taken;
     return !open_ || taken <= mine_.taken || events_.on_checkpoint(peer_, taken);
@@ -114,7 +114,7 @@ class Link final : public Connection::Owner {
   // Takes over a connection after its hello; ends the stream's previous connection.
   Status attach(std::shared_ptr<Connection> connection, const Hello& hello, Time now) {
     LH_TRY(check_hello(hello));
-    // Before that this end may lack what its checkpoint holds; then the peer says it again.
+    // Before open(), this end may lack messages of its own checkpoint; the peer repeats them later.
     if (open_)
       for (const Acknowledged& have : hello.have) LH_TRY(acknowledged(have));
     process_ = hello.process;
@@ -136,17 +136,18 @@ class Link final : public Connection::Owner {
   std::vector<Acknowledged> have() const { return inbox_.all(); }
   // The peer's process; empty before the first connection.
   const std::optional<std::uint64_t>& process() const { return process_; }
-  // Before this call only hellos are read; the peer keeps its messages.
+  // Starts the exchange of messages. Before this call only hellos are read; the peer keeps its
+  // messages.
   void open(Time now) {
     open_ = true;
     last_heard_ = now;
-    // Says what this node goes on from; and a checkpoint may have brought frames.
+    // Announce the restored checkpoint. The checkpoint may also hold frames to send.
     for (StreamState& stream : streams_) stream.announce = true;
     wake();
     resume_reading();
   }
 
-  // Tells the peer this node's checkpoints, before any message that is not in them.
+  // Announces this node's checkpoints before any message that is not in them.
   void announce(CheckpointProgress mine) {
     mine_ = mine;
     for (StreamState& stream : streams_) {
@@ -160,20 +161,20 @@ class Link final : public Connection::Owner {
   CheckpointProgress checkpointed() const { return mine_; }
   CheckpointProgress peer_checkpointed() const { return theirs_; }
   bool announced() const { return announced_; }  // the peer runs and has announced its checkpoints
-  // Both resume from that checkpoint; before open().
+  // Makes both ends resume from that checkpoint. Must be called before open().
   void restore_checkpoint(std::uint64_t number) {
     mine_ = theirs_ = {number, number};
     restored_ = number;
   }
 
-  // For checkpoints; only while nothing is being read or written.
+  // Saves or loads the link. Requires that nothing is being read or written.
   void state(Archive& ar) {
     outbox_.state(ar);
     inbox_.state(ar);
     ar(reported_);
   }
 
-  // The job continues without the peer: sends and accepts nothing any more.
+  // Called when the job continues without the peer. Sends and accepts nothing from now on.
   void drop() {
     dropped_ = true;
     disconnect(unavailable("declared lost"));
@@ -195,7 +196,7 @@ class Link final : public Connection::Owner {
       stream.frames = 0;
       connection->wake();
       if (!connection->paused()) continue;
-      last_heard_ = now;  // it is this node that does not listen
+      last_heard_ = now;  // this node has stopped reading
       if (connection->stream().closed_by_peer())
         connection->end(unavailable(connection->stream().peer() + " closed the connection"));
     }
@@ -203,23 +204,23 @@ class Link final : public Connection::Owner {
   }
 
   Time last_heard() const { return last_heard_; }
-  // That silence was this node's own.
+  // Ignores a silence caused by this node.
   void excuse(Time silence, Time now) { last_heard_ = std::min(now, last_heard_ + silence); }
   std::uint32_t streams() const { return std::uint32_t(streams_.size()); }
-  // by all streams
+  // Returns true if all streams are connected.
   bool connected() const {
     return std::all_of(streams_.begin(), streams_.end(),
                        [](const StreamState& stream) { return stream.connection != nullptr; });
   }
 
   bool connected(std::uint32_t stream) const { return streams_[stream].connection != nullptr; }
-  // "10.0.0.7:7000", of the first connection that there is; "" without one.
+  // Returns the address of the first connected stream, such as "10.0.0.7:7000"; "" without one.
   std::string peer_address() const {
     for (const StreamState& stream : streams_)
       if (stream.connection) return stream.connection->stream().peer();
     return "";
   }
-  // Of a connected stream; nullptr without TLS.
+  // Returns the session of a connected stream; nullptr without TLS.
   const secure::Session* security(std::uint32_t stream) const {
     const auto& connection = streams_[stream].connection;
     return connection ? connection->stream().security() : nullptr;
@@ -230,27 +231,27 @@ class Link final : public Connection::Owner {
       if (const auto connection = stream.connection) connection->end(why);
   }
 
-  // No more messages follow; everything has arrived once settled() is true on either side.
+  // Announces the end of messages. Every message has arrived once settled() is true on either side.
   void say_bye() {
     bye_ = true;
     wake();
   }
 
-  bool idle() const { return outbox_.idle(); }  // the peer has all that was sent
+  bool idle() const { return outbox_.idle(); }  // true if the peer has all messages
   bool settled() const { return peer_done_ || dropped_ || (outbox_.idle() && bye_written_); }
   bool peer_is_done() const { return peer_done_; }
 
  private:
-  struct StreamState {  // of one stream
+  struct StreamState {
     std::shared_ptr<Connection> connection;
     std::uint64_t received = 0, sent = 0;  // bytes, at the last tick
     Time last_written{0};
     unsigned frames = 0;  // since the last tick
     bool ping = false;
     bool announce = false;              // before any other frame
-    bool waits_for_checkpoint = false;  // of this node: nothing is read before it is taken
+    bool waits_for_checkpoint = false;  // nothing is read until this node takes it
   };
-  // Message numbers of a class for which on_writable was called; writes of parallel streams end in
+  // Message numbers of a class that on_writable was called for; writes of parallel streams end in
   // any order.
   class FirstReports {
    public:
@@ -303,7 +304,7 @@ class Link final : public Connection::Owner {
     wake();
   }
 
-  // the next of the last stream
+  // Returns the next frame of the last stream.
   std::optional<Frame> control() {
     if (auto unsent = inbox_.take_unsent(); !unsent.empty()) {
       Frame frame = plain_frame(FrameHeader::Type::ack);
@@ -348,8 +349,8 @@ class Link final : public Connection::Owner {
   Status on_peer_checkpoint(Connection& connection, CheckpointProgress theirs,
                             std::uint64_t since_resumed) {
     LH_TRY(check_checkpoint(theirs));
-    // Its first announcement need not be the first that is heard: while the connections to it are
-    // broken, both ends may take checkpoint after checkpoint with the others.
+    // The peer's first announcement may be missed: while its connections are broken, both ends can
+    // take several checkpoints with the other nodes.
     if (const auto from = theirs.taken - since_resumed; restored_ && from != *restored_)
       return malformed(
           fmt::format("goes on from checkpoint {}, this node from {}", from, *restored_));
@@ -369,14 +370,14 @@ class Link final : public Connection::Owner {
     return *it;
   }
 
-  // What was on its way goes again: over the other streams, or over the next one.
+  // Repeats frames in flight over the other streams or the next connection.
   void on_stream_lost(StreamState& stream) {
     stream.connection.reset();
     outbox_.rewind();
     inbox_.resend_acknowledgements();
   }
 
-  // Those that wait for a checkpoint go on waiting.
+  // Streams that wait for a checkpoint stay paused.
   void resume_reading() {
     if (!open_) return;
     for (StreamState& stream : streams_)
@@ -384,8 +385,8 @@ class Link final : public Connection::Owner {
         connection->resume();
   }
 
-  // Once for each, whether this node learns that it is written from the stream or from the peer: a
-  // stream that breaks may keep it to itself.
+  // Reports each message once, whether its stream or the peer's acknowledgement reports the write.
+  // A broken stream may not report it.
   void report_writable(const Frame& frame) {
     const FrameHeader& header = frame.header;
     const bool first = reported_[header.service_class].first(header.number);
@@ -398,7 +399,8 @@ class Link final : public Connection::Owner {
     return Ok{};
   }
 
-  // The next checkpoint is taken when all have the last one on disk, so nobody is further ahead.
+  // A checkpoint is taken only when all nodes have the last one on disk, so no node is further
+  // ahead.
   Status check_checkpoint(CheckpointProgress theirs) const {
     if ((theirs.taken <= mine_.saved + 1 || comes_back_) && theirs.is_valid()) return Ok{};
     return malformed(fmt::format("says that it has taken checkpoint {} and saved {}; here it is {}",
@@ -420,9 +422,10 @@ class Link final : public Connection::Owner {
   std::array<FirstReports, Service::kClasses> reported_;
   CheckpointProgress mine_, theirs_;
   Time last_heard_{0};
-  std::optional<std::uint64_t> restored_;  // the checkpoint that both are to go on from
+  std::optional<std::uint64_t> restored_;  // checkpoint that both ends resume from
   bool open_ = false, dropped_ = false, announced_ = false;
-  // Its last frame was none that may come: that it calls again is no sign of life until one is.
+  // The peer's last frame was invalid. New connections count as signs of life only after a valid
+  // frame.
   bool distrusted_ = false;
   bool bye_ = false, bye_written_ = false, peer_done_ = false;
 };

@@ -1,15 +1,18 @@
 #pragma once
-// How a process finds its place in a run: the machine of starting, resuming, rejoining and being
-// let in, without sockets. Peers feeds it what hellos say; docs/meeting.md is its page.
+// How a process finds its place in a run: the state machine of starting, resuming, rejoining and
+// admission, without sockets. Peers passes it the content of hellos. See docs/meeting.md.
 //
-//   arriving  has just started. It meets the others, and begins or resumes with them; a member that
-//             does not know it sends it to ask.
-//   asking    knows that members run, and asks them to let it in (a new incarnation). When no
-//             member has been in contact for a while there is nothing to rejoin: it arrives again.
-//   member    is in the run. It replaces a peer's former process by a new one as soon as the former
-//             is not heard, tells one that arrives to ask, and lets membership admit one that asks.
+//   arriving  has just started. The node meets the others, and begins or resumes with them. A
+//   member
+//             that does not know it makes it ask.
+//   asking    knows that members run, and asks them for admission (a new incarnation). If no member
+//             was in contact for a while, there is nothing to rejoin: the node arrives again.
+//   member    is in the run. The node replaces a peer's former process by a new one as soon as the
+//             former is silent. It makes an arriving node ask, and lets membership admit one that
+//             asks.
 //
-// Only members are evidence of a run: one that asks is none. Bounds: one entry a rank. One thread.
+// Only members prove that a run exists; an asking node does not. Bounds: one entry per rank. One
+// thread.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -24,12 +27,12 @@
 namespace longhaul::net {
 
 struct MeetingConfig {
-  std::uint64_t process = 0;     // as PeersConfig's
+  std::uint64_t process = 0;     // see PeersConfig
   std::set<Rank> left_out = {};  // by [run] without
-  Time nothing_to_rejoin{0};     // an asking node without a member in contact gives up
-  Time told_so{0};               // the same after an arriving node has refused it
-  // No process dies and is started again within this. A peer that was heard earlier before the last
-  // one came may have begun with another process of that one, and is asked again.
+  Time nothing_to_rejoin{0};     // limit for an asking node without a member in contact
+  Time told_so{0};               // the same limit after an arriving node has refused it
+  // No process ends and restarts within this time. A hello that came longer than this before the
+  // last peer may belong to an older process of that peer. The node asks that peer again.
   Time fresh{0};
   Time heard_within{0};     // a process that is heard again within this is alive
   bool lets_return = true;  // the strategy takes lost nodes back
@@ -41,22 +44,22 @@ class Meeting {
  public:
   // The state of this node's link to a peer.
   struct Contact {
-    std::optional<std::uint64_t> process;  // that the link is of
+    std::optional<std::uint64_t> process;  // peer's process of the link
     bool connected = false;
-    bool heard = false;        // and heard within MeetingConfig::heard_within
+    bool heard = false;        // also heard within MeetingConfig::heard_within
     bool dropped = false;      // declared lost
     bool can_be_asked = true;  // this node can dial it
   };
-  // `contact` is asked for any other rank; it outlives this.
+  // `contact` is called for any other rank and must outlive this.
   Meeting(const Place& place, MeetingConfig config, std::function<Contact(Rank)> contact)
       : place_(place), config_(std::move(config)), contact_(std::move(contact)) {
     offers_[place_.self] = {};
   }
 
-  // --- what others say. The hello is of a member of the job, and not this node's own.
+  // --- hellos of other nodes, all members of the job
   struct Answer {
     std::optional<Refusal> refusal;
-    bool replaces = false;  // a new process: the peer needs a new link first
+    bool replaces = false;  // a new process: the peer first needs a new link
   };
   Answer hear(const Hello& hello, Time now) {
     if (config_.left_out.contains(hello.rank))
@@ -69,10 +72,10 @@ class Meeting {
     if (is_member()) return hear_member(hello, now);
     if (!place_.comes_back()) return hear_arriving(hello);
     const Contact contact = contact_(hello.rank);
-    // A link that was of a process before may be.
+    // The link may belong to an earlier process.
     const bool other = open_ && contact.process && contact.process != hello.process;
     if (hello.running && open_ && hello.life != life_) {
-      // The run that it asked is over, and what it knows of it; another has been resumed.
+      // The run that this node asked has ended, and so is its knowledge of it; another was resumed.
       other_life_ = true;
       return {Refusal{"this node waits for another life of the run", RefusalKind::later}};
     }
@@ -80,7 +83,7 @@ class Meeting {
     return {Refusal{"this node waits for a run to rejoin", RefusalKind::later}};
   }
 
-  // An arriving node has to ask this member whether it knows it.
+  // Returns true if an arriving node must ask this member whether the member knows it.
   bool must_ask(const Hello& hello) const {
     const auto known = known_.find(hello.rank);
     return !open_ && !place_.comes_back() && hello.running &&
@@ -91,11 +94,11 @@ class Meeting {
   void on_known(const Hello& hello) { known_[hello.rank] = hello.process; }
 
   // --- before the run
-  struct Offer {                // of a checkpoint
+  struct Offer {                // a checkpoint to resume from
     std::uint64_t newest = 0;   // 0: none
-    std::uint32_t members = 0;  // nodes of the job then
-    bool has_before = false;    // the checkpoint before can be resumed from, too
-    View view = {};             // in it
+    std::uint32_t members = 0;  // nodes of the job at that time
+    bool has_before = false;    // the previous checkpoint can be resumed from, too
+    View view = {};             // view in that checkpoint
   };
   void offer(Offer mine) {
     if (mine.view.live.empty())
@@ -104,7 +107,7 @@ class Meeting {
   }
 
   bool holds_state() const { return offers_.at(place_.self).newest > 0; }
-  // connected, or left out
+  // Returns true if the peer is connected or left out.
   bool here(Rank peer) const {
     if (config_.left_out.contains(peer)) return !place_.comes_back();
     return contact_(peer).connected;
@@ -132,7 +135,7 @@ class Meeting {
           contact.connected && contact.can_be_asked && at + config_.fresh < *all_here_since_)
         to_ask_.push_back(rank);
     if (!to_ask_.empty()) return false;
-    // They resume without this node. When they have begun it can ask them to let it in.
+    // The others resume without this node. Once they have begun, it can ask for admission.
     const auto chosen = choose_checkpoint();
     if (!chosen || *chosen) return true;
     for (const auto& [rank, at] : heard_) to_ask_.push_back(rank);
@@ -154,13 +157,12 @@ class Meeting {
     return !chosen && chosen.error().kind == Error::Kind::state_lost;
   }
 
-  // Returns the checkpoint to resume from; 0: the run begins. It is the newest that a quorum of its
-  // view holds. Nodes without it were lost and must rejoin. A node that is not in that view, or has
-  // returned to it since its own checkpoint, is no holder: its checkpoint of that number is of
-  // another moment. Null: this node must rejoin. Error: no quorum holds one state, or a server does
-  // not hold it.
-  // Nodes of one run are at most one checkpoint apart. So whoever is further behind than that was
-  // lost before, and whoever is further ahead is of another run.
+  // Returns the checkpoint to resume from; 0: the run begins. The result is the newest checkpoint
+  // that a quorum of its view holds. Nodes without it were lost and must rejoin. A node outside
+  // that view, or one that returned to it after its own checkpoint, is no holder: its checkpoint of
+  // that number is from another moment. Null: this node must rejoin. Returns an Error if no quorum
+  // holds one state, or if a server does not hold it. Nodes of one run are at most one checkpoint
+  // apart. A node further behind was lost before, and a node further ahead belongs to another run.
   Result<std::optional<std::uint64_t>> choose_checkpoint() const {
     const auto has = [](const Offer& offer, std::uint64_t number) {
       return offer.newest == number || (offer.newest == number + 1 && offer.has_before);
@@ -170,25 +172,25 @@ class Meeting {
       const std::uint64_t theirs = counts_on_.begin()->second;
       return has(mine, theirs) ? std::optional(theirs) : std::optional<std::uint64_t>{};
     }
-    // Of each checkpoint the offer with the latest view; by number, the newest first.
+    // For each checkpoint, newest first: the offer with the latest view.
     std::map<std::uint64_t, Rank, std::greater<>> candidates;
     for (const auto& [rank, offer] : offers_) {
       const auto [best, is_new] = candidates.try_emplace(offer.newest, rank);
       if (!is_new && offers_.at(best->second).view.epoch < offer.view.epoch) best->second = rank;
     }
-    // Whether `rank`, with its offer, has been in the run without a break until that view.
+    // Returns true if `rank`, with its offer, was in the run without a break until that view.
     const auto was_in = [](const View& view, Rank rank, const Offer& offer) {
       return view.has(rank) && view.since(rank) <= offer.view.epoch;
     };
     for (const auto& [newest, of] : candidates) {
-      // A run that is there is not begun anew, but for one that not all had a first checkpoint of.
+      // A run that exists is not begun again, except before all nodes had the first checkpoint.
       if (newest == 0 && candidates.begin()->first > 1) break;
       const Offer* const candidate = &offers_.at(of);
       std::uint64_t oldest = newest;
       std::set<Rank> holders, returned;
       for (const auto& [rank, offer] : offers_) {
         if (newest > 0 && !was_in(candidate->view, rank, offer)) {
-          // It was in the view and had no checkpoint yet: its word counts.
+          // In the view without a checkpoint: the node counts for the quorum.
           if (candidate->view.has(rank) && is_here(rank)) returned.insert(rank);
           continue;
         }
@@ -219,7 +221,7 @@ class Meeting {
   }
 
   // --- the run
-  // begins, resumes, or asks
+  // Begins, resumes or asks.
   void open() {
     open_ = true;
     if (place_.comes_back()) {
@@ -234,11 +236,12 @@ class Meeting {
     }
   }
 
-  // this node is let in
+  // Called when the members admit this node.
   void admit() { admitted_ = true; }
   bool is_member() const { return open_ && (admitted_ || !place_.comes_back()); }
   void end() { ending_ = true; }
-  // Tells runs that began at different moments apart; members of one have the same. After open().
+  // Returns a number that identifies the run among runs begun at other moments. Equal on all
+  // members. Valid after open().
   std::uint64_t life() const { return life_; }
   bool meets_member() const {
     return !other_life_ && std::ranges::any_of(members_, [this](const auto& member) {
@@ -247,7 +250,7 @@ class Meeting {
   }
 
   void told_to_resume() { told_to_resume_ = true; }
-  // One that asks: no member has been in contact for long enough.
+  // Returns true if this node asks and no member was in contact for long enough.
   bool nothing_to_rejoin(Time now) {
     if (other_life_ && !is_member()) return true;
     if (meets_member() || is_member() || !place_.comes_back()) {
@@ -262,7 +265,7 @@ class Meeting {
   // --- new processes of peers, at a member
   // Returns true if the peer asks and no list admits it yet.
   bool is_stranger(Rank peer) const { return !strangers_.empty() && strangers_.contains(peer); }
-  bool forget_stranger(Rank peer) { return strangers_.erase(peer) > 0; }  // in, or gone again
+  bool forget_stranger(Rank peer) { return strangers_.erase(peer) > 0; }  // admitted, or gone again
   bool has_restarted(Rank peer) const { return restarted_.contains(peer); }
   void replaced(Rank peer) { restarted_.erase(peer); }
 
@@ -289,8 +292,8 @@ class Meeting {
     if (ending_ && !met)
       return {Refusal{"the run has ended; its model and summary are in the folders of the others"}};
     if (hello.incarnation > 0) return hear_returning(hello, contact, now);
-    // Two that have come to the run at different times may meet for the first time, or know a
-    // process before.
+    // Two nodes that joined the run at different times may meet for the first time, or one may know
+    // an earlier process of the other.
     if (hello.running && !met) {
       if (hello.life == life_)
         return {.refusal = {}, .replaces = contact.process && !contact.heard};
@@ -300,7 +303,7 @@ class Meeting {
     if (met && contact.dropped && hello.running) return {declared_lost()};
     if (met && !contact.dropped) return {};
     if (auto refusal = wait_for_former(hello, contact, now)) return {std::move(refusal)};
-    if (contact.process && contact.heard) return {};  // which the link refuses
+    if (contact.process && contact.heard) return {};  // the link refuses it
     restarted_.insert(hello.rank);
     return {Refusal{fmt::format("the run goes on, and site {} may ask to rejoin it", hello.site),
                     RefusalKind::rejoin}};
@@ -311,7 +314,7 @@ class Meeting {
     if (!contact.dropped && (met || (!contact.process && hello.running))) return {};
     if (contact.dropped && met && hello.running) return {declared_lost()};
     if (auto refusal = wait_for_former(hello, contact, now)) return {std::move(refusal)};
-    if (contact.process && contact.heard && !contact.dropped) return {};  // which the link refuses
+    if (contact.process && contact.heard && !contact.dropped) return {};  // the link refuses it
     if (!config_.lets_return)
       return {
           Refusal{"the [sync] kind takes no lost site back: end the others and start all with "
@@ -325,7 +328,8 @@ class Meeting {
             config_.lets_return ? RefusalKind::lost : RefusalKind::final};
   }
 
-  // The former process is heard: a second one of the site was started, or it has just died.
+  // Refuses the new process while the former one is heard: the user started a second one, or the
+  // former has just ended.
   std::optional<Refusal> wait_for_former(const Hello& hello, const Contact& contact, Time now) {
     if (!contact.process || *contact.process == hello.process || !contact.heard) {
       claims_.erase(hello.rank);
@@ -339,13 +343,13 @@ class Meeting {
         RefusalKind::later};
   }
 
-  // connected, or this one
+  // Returns true if the node is connected or is this node.
   bool is_here(Rank rank) const { return rank == place_.self || contact_(rank).connected; }
 
   bool holds_quorum(const std::set<Rank>& holders, const Offer& of) const {
     const std::size_t live = of.newest > 0 ? of.view.live.size() : place_.size();
     if (place_.quorum.named.empty()) return holders.size() > live / 2;
-    // The named site need not hold it: it is here, and has nothing newer.
+    // The named site need not hold the checkpoint: its node is connected and has nothing newer.
     std::vector<Rank> all;
     for (Rank rank = 0; rank < (of.members > 0 ? of.members : place_.size()); ++rank)
       all.push_back(rank);
@@ -378,7 +382,7 @@ class Meeting {
                        "sites with --force to begin anew");
   }
 
-  // A peer may say any number of members.
+  // Limits the number of members: a peer can send any.
   View view_of(const Hello& hello) const {
     const std::uint32_t members = std::min(hello.members, place_.size());
     View view{.epoch = hello.epoch, .live = RankList::below(members)};
@@ -392,11 +396,11 @@ class Meeting {
   const std::function<Contact(Rank)> contact_;
   bool open_ = false, admitted_ = false, ending_ = false;
   std::uint64_t life_ = 0;
-  std::map<Rank, Offer> offers_;             // as hellos said before the run
-  std::map<Rank, std::uint64_t> members_;    // that run, as they said last: their lives
+  std::map<Rank, Offer> offers_;             // from hellos before the run
+  std::map<Rank, std::uint64_t> members_;    // members' lives, from their last hellos
   std::map<Rank, std::uint64_t> known_;      // processes that have this one in their run
-  std::map<Rank, std::uint64_t> counts_on_;  // members that do, and wait: what they resumed from
-  std::set<Rank> asking_;                    // while this node arrives
+  std::map<Rank, std::uint64_t> counts_on_;  // checkpoints of members that have and await this node
+  std::set<Rank> asking_;                    // filled while this node arrives
   std::set<Rank> strangers_, restarted_;
   struct Claim {
     std::uint64_t process = 0;
@@ -405,7 +409,7 @@ class Meeting {
   std::map<Rank, Claim> claims_;  // new processes, while the former is heard
   std::optional<Time> without_member_since_;
   bool told_to_resume_ = false, other_life_ = false;
-  std::map<Rank, Time> heard_;  // hellos, while this node arrives
+  std::map<Rank, Time> heard_;  // last hello, while this node arrives
   std::optional<Time> all_here_since_;
   std::vector<Rank> to_ask_;
 };

@@ -1,8 +1,8 @@
 #pragma once
 // The send queue and retransmission buffer for one peer.
 //
-// Reliable means once and in order per class across reconnects: messages of a class get a number
-// when they are first written, are kept until the peer acknowledges them, and are written again on
+// Reliable means once and in order per class across reconnects. A message gets a number in its
+// class when it is first written, is kept until the peer acknowledges it, and is written again on
 // the next connection. Order: higher priority first; within a class retransmissions, then lower
 // Service::order, then earlier push. A connection that writes one frame at a time can therefore
 // send a higher class after each chunk.
@@ -31,7 +31,7 @@ struct Acknowledged {
   LONGHAUL_FIELDS((service_class, .max = Service::kClasses - 1), before)
 };
 
-// What an acknowledgement frame holds.
+// Content of an acknowledgement frame.
 struct Acknowledgement {
   std::vector<Acknowledged> have;
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(have, .max = Service::kClasses); }
@@ -47,7 +47,7 @@ class Outbox {
 
   void push(const Message& message, const Service& service) {
     LH_CHECK(message.head.size() <= FrameLimits{}.head_bytes &&
-             message.body.size() <= FrameLimits{}.body_bytes);  // nobody would take it
+             message.body.size() <= FrameLimits{}.body_bytes);  // no peer would accept it
     classes_[service.service_class()].queued.emplace(Spot{service.order, pushed_++},
                                                      message_frame(message, service));
   }
@@ -55,7 +55,7 @@ class Outbox {
   struct Priorities {
     unsigned lowest = 0, highest = 7;
   };
-  // The next frame of these priorities; the caller writes all of it or calls rewind().
+  // Returns the next frame of these priorities. The caller must write all of it or call rewind().
   std::optional<Frame> next(Priorities of) {
     for (unsigned priority = of.highest + 1; priority-- > of.lowest;)
       for (const unsigned delivery : {0u, 8u})
@@ -64,11 +64,11 @@ class Outbox {
   }
 
   std::optional<Frame> next() { return next(Priorities{}); }
-  // Returns the frames that are done. Error: the peer acknowledges what was never written.
+  // Returns the frames that are done, or an Error if the peer acknowledges an unwritten message.
   Result<std::vector<Frame>> acknowledged(const Acknowledged& ack) {
     Class& c = classes_.at(ack.service_class);
     std::vector<Frame> done;
-    if (ack.before < c.first) return done;  // older than one that came before it
+    if (ack.before < c.first) return done;  // older than an earlier acknowledgement
     if (ack.before > c.first + c.sent.size())
       return malformed(fmt::format("acknowledges message {} of class {}; {} were written",
                                    ack.before, ack.service_class, c.first + c.sent.size()));
@@ -81,12 +81,12 @@ class Outbox {
     return done;
   }
 
-  // After a lost connection: everything unacknowledged is written again.
+  // Repeats all unacknowledged frames, after a lost connection.
   void rewind() {
     for (Class& c : classes_) c.again = 0;
   }
 
-  // Loading: as after rewind().
+  // Saves or loads the queue. Loading includes rewind().
   void state(Archive& ar) {
     ar(pushed_);
     for (Class& c : classes_) {
@@ -97,7 +97,7 @@ class Outbox {
     }
   }
 
-  // all that was pushed is acknowledged
+  // Returns true if all pushed messages are acknowledged.
   bool idle() const {
     for (const Class& c : classes_)
       if (!c.queued.empty() || !c.sent.empty()) return false;
@@ -114,7 +114,7 @@ class Outbox {
   }
 
  private:
-  using Spot = std::pair<std::uint32_t, std::uint64_t>;  // (Service::order, when it was pushed)
+  using Spot = std::pair<std::uint32_t, std::uint64_t>;  // (Service::order, number of the push)
   struct Class {
     std::map<Spot, Frame> queued;
     std::deque<Frame> sent;  // from number `first` on, not yet acknowledged
@@ -126,7 +126,7 @@ class Outbox {
     if (c.again < c.sent.size()) return c.sent[c.again++];
     if (c.queued.empty()) return std::nullopt;
     const auto it = c.queued.begin();
-    // One frame may always be out, however small the limit.
+    // One frame may always be unacknowledged, whatever the limit.
     if (c.sent_bytes > 0 && c.sent_bytes + it->second.size() > limits_.unacknowledged)
       return std::nullopt;
     Frame frame = std::move(it->second);

@@ -19,13 +19,13 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kDialWithin = 5s;
-constexpr Time kAtRelay = 3s;  // some round trips, and well within the silence that is allowed
-// Peers of lower ranks dial this node, unless their run goes on without it: then it dials them.
+constexpr Time kAtRelay = 3s;  // some round trips, and well below the silence timeout
+// Peers of lower ranks dial this node. If their run continues without it, this node dials them.
 constexpr Time kProbeAfter = 3s;
 constexpr Time kProbeAgain = 10s;
 constexpr Time kFresh = 1s;
-constexpr Time kDialledWithin = 1500ms;  // by the peer that should, after a break
-constexpr Time kGoneAfter = 2s;          // of refused connections
+constexpr Time kDialledWithin = 1500ms;  // time for the peer that should dial, after a break
+constexpr Time kGoneAfter = 2s;          // duration of refused connections
 
 constexpr auto kSoonExpired = std::chrono::days(7);
 
@@ -75,7 +75,7 @@ std::string Peers::name(Rank rank) const {
   return fmt::format("rank {} ({})", rank, place_.member(rank).site);
 }
 
-// What is known already stands: nobody can change it for another.
+// Keeps known introductions: no hello can replace them.
 void Peers::on_introduced(Words said) { identity_.words.merge(said); }
 
 void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t stream) {
@@ -92,11 +92,11 @@ void Peers::on_handshake_done(Handshake& handshake, Rank peer, std::uint32_t str
   handshakes_.erase(handshake.shared_from_this());
   called_from_[peer] = host_of(links_.at(peer)->peer_address());
   meet_by_datagrams(peer, stream);
-  // Membership must know that the peer is back before it hears what the peer wrote meanwhile.
+  // Membership must learn of the peer's return before it receives the peer's later messages.
   if (open_ && !shutting_down_) watch(peer, *links_.at(peer));
 }
 
-// The plan is another then.
+// The pacing belonged to the plan before the loss.
 void Peers::end_pacing() {
   for (const auto& [peer, most] : std::exchange(config_.pacing, {}))
     links_.at(peer)->set_pacing(std::numeric_limits<double>::infinity());
@@ -104,7 +104,7 @@ void Peers::end_pacing() {
 
 // --- datagrams ----------------------------------------------------------------------------------
 
-// At the port that the peer listens at, of the address that its connection comes from.
+// Uses the port that the peer listens on, at the address of its connection.
 void Peers::meet_by_datagrams(Rank peer, std::uint32_t stream) {
   const Link& link = *links_.at(peer);
   const auto at = parse_address(link.peer_address());
@@ -149,8 +149,8 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
   const std::string last_word = handshake.last_word();
   handshakes_.erase(handshake.shared_from_this());
   if (dialled && leaving_) {
-    // Who takes this node for one of another job believes it only at this node's own address, and
-    // comes by: accepts().
+    // A peer that takes this node for one of another job trusts only the hello at this node's own
+    // address. It dials this node: accepts().
     if (refused && is_of_all(*refused)) return dial_later({dialled->peer, dialled->stream});
     return void(heard_why_.insert(dialled->peer));
   }
@@ -168,14 +168,14 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
     ++relay_turn_[{dialled->peer, dialled->stream}];
     return dial_later({dialled->peer, dialled->stream});
   }
-  // It is dialled again: keys can be renewed, and clocks set. But its user should know at once.
+  // The peer is dialled again, because keys and clocks can change. The user should know now.
   if (!refused && !for_now && why.kind == Error::Kind::malformed &&
       std::exchange(refused_[dialled->peer], why.what) != why.what)
     events_.on_note("cannot connect to " + name(dialled->peer) + ": " + why.what);
   const Error told = unavailable(name(dialled->peer) + " at " + why.what);
   if (refused == RefusalKind::final && (should_dial(dialled->peer) || open_))
     events_.on_refused(told);
-  else if (refused == RefusalKind::final)  // the peer dials, too, and is to hear this node's reason
+  else if (refused == RefusalKind::final)  // the peer also dials, and must get the reason
     probe_ = loop_.at(loop_.now() + kProbeAfter, [this, told] { events_.on_refused(told); });
   if (refused) on_told_to_rejoin(*refused, told);
   dial_later({dialled->peer, dialled->stream});
@@ -183,15 +183,15 @@ void Peers::on_handshake_failed(Handshake& handshake, std::optional<RefusalKind>
 
 // --- a reason that ends all ---------------------------------------------------------------------
 
-// A node that knows a run asks that run instead.
+// Ends this node for another node's reason. A node that knows a run asks that run instead.
 void Peers::hear_last_word(Error why) {
   if (open_ || leaving_ || last_word_ || meeting_.knows_member()) return;
   last_word_ = std::move(why);
   events_.on_refused(*last_word_);
 }
 
-// The caller may be a stranger: the refusal from the peer's address has the peer's value. A peer
-// that this node cannot dial is believed after a while.
+// The caller can be a stranger, so this node asks the peer's address for the peer's value. If it
+// cannot dial the peer, it accepts the caller's reason after kProbeAfter.
 void Peers::on_differs(Rank peer, bool dialled, const Error& why) {
   if (!dialled) heard_why_.insert(peer);
   if (open_ || leaving_) return;
@@ -218,14 +218,15 @@ void Peers::leave(const Error& why, Time within) {
 
 // --- connections --------------------------------------------------------------------------------
 
-// `anew`: also if there is a connection.
+// `anew`: dials also if the stream is connected.
 void Peers::dial(StreamKey key, bool anew) {
   const auto [peer, stream] = key;
   const Link& link = *links_.at(peer);
   if (link.settled() || config_.left_out.contains(peer)) return;
   if (link.connected(stream) && !anew) return;
   Handshake::Dialled dialled{.peer = peer, .stream = stream, .relay = relay_of(key)};
-  // The lower rank goes from relay to relay, the other one waits until it comes by.
+  // The lower rank tries one relay after another. The higher rank waits at one until the lower
+  // arrives.
   if (dialled.relay) dialled.patience = kAtRelay;
   if (dialled.relay && place_.self > peer)
     dialled.patience *= std::int64_t(config_.relays.at(peer).size() + 1);
@@ -235,7 +236,7 @@ void Peers::dial(StreamKey key, bool anew) {
             if (!self) return;
             Peers& peers = **self;
             if (connected) return peers.start_handshake(*std::move(connected), dialled);
-            if (peers.leaving_ && peers.links_.at(key.first)->process())  // it is gone
+            if (peers.leaving_ && peers.links_.at(key.first)->process())  // the peer has ended
               return void(peers.heard_why_.insert(key.first));
             peers.last_errors_[key.first] = connected.error().what;
             if (!was_refused(connected.error()))
@@ -247,8 +248,8 @@ void Peers::dial(StreamKey key, bool anew) {
           });
 }
 
-// The pause doubles, and is drawn anew from half of it to all of it: many nodes that lost one
-// another at the same moment must not come back at the same moment.
+// Dials after a random pause between half of a limit and the limit, which doubles. Many nodes that
+// lost each other at the same moment must not reconnect at the same moment.
 void Peers::dial_later(StreamKey key) {
   Time& pause = retry_after_.emplace(key, config_.first_retry).first->second;
   Random random(place_.seed, {Purpose::jitter, dialled_++, place_.self, key.first});
@@ -285,7 +286,7 @@ Status Peers::connect_all(const std::function<bool()>& failed) {
   if (loop_.run_until(began + config_.connect_timeout, done)) return Ok{};
   const bool waits = !place_.comes_back() && meeting_.holds_state();
   const auto gone = [&] { return !place_.comes_back() && meeting_.state_is_gone(); };
-  if (gone()) return Ok{};  // choose_checkpoint() has the reason
+  if (gone()) return Ok{};  // choose_checkpoint() returns the reason
   const auto resumes = [&] { return done() || meeting_.can_resume() || gone(); };
   const Time end = began + std::max(config_.connect_timeout, place_.majority_wait);
   if (waits && end > loop_.now() && !meeting_.can_resume())
@@ -301,8 +302,8 @@ std::string Peers::waits_for() const {
   return "a majority";
 }
 
-// Peers of lower ranks dial this node, unless their run is there without it. Those that are
-// connected may have begun since: their next hello says so.
+// Dials peers of lower ranks, which may run without this node. Connected peers may have begun
+// since: their next hello has the answer.
 void Peers::probe() {
   for (const auto& [peer, link] : links_)
     if (can_dial(peer) && (link->connected() || !should_dial(peer))) dial({peer, 0}, true);
@@ -388,7 +389,7 @@ void Peers::state(Archive& ar, std::uint32_t members) {
 
 void Peers::tick() {
   retired_.clear();
-  // A process that did not run for a while has heard nobody meanwhile.
+  // A process that was paused has received nothing in that time.
   const Time now = loop_.now(), late = now - std::exchange(ticked_, now);
   if (late > config_.silence_timeout / 4)
     for (auto& [peer, link] : links_) link->excuse(late, now);
@@ -405,18 +406,18 @@ void Peers::tick() {
 
 void Peers::watch(Rank peer, Link& link) {
   const Time quiet = loop_.now() - link.last_heard();
-  // A peer that has not said so much as what it goes on from may be reading its checkpoint.
+  // A peer that has not announced its checkpoint yet may still be reading it.
   const bool at_once = link.announced() || rejoined_.contains(peer) || !link.process();
   const Time patience = at_once ? config_.silence_timeout
                                 : std::max(config_.silence_timeout, config_.connect_timeout);
-  // The relay may be what is silent: another one is tried while there is time.
+  // The relay itself may be silent: try another one while there is time.
   if (relayed(peer) && link.connected() && quiet > patience / 2) {
     for (std::uint32_t stream = 0; stream < link.streams(); ++stream) ++relay_turn_[{peer, stream}];
     link.disconnect({Error::Kind::timed_out, "its relay is silent"});
   }
   if (quiet > config_.silence_timeout / 3 || (!link.connected() && quiet > kDialledWithin))
     dial_beside(peer, link);
-  // Its machine answers that no process listens.
+  // The peer's machine answers that no process listens.
   const auto refused = refused_since_.find(peer);
   const bool gone = refused != refused_since_.end() && !link.connected() && link.process() &&
                     loop_.now() - refused->second > kGoneAfter;
@@ -434,7 +435,7 @@ void Peers::watch(Rank peer, Link& link) {
     silent_.insert(peer);
   else
     silent_.erase(peer);
-  // One that asked to rejoin is gone again.
+  // A node that asked to rejoin has gone again.
   if (silent && meeting_.forget_stranger(peer)) drop(peer);
   events_.on_silent(peer, silent, last_errors_[peer]);
 }
@@ -446,8 +447,9 @@ void Peers::ask_again(Rank peer) {
   dial({peer, 0}, true);
 }
 
-// TCP repeats what was lost ever more rarely: the network may be back for long before it tries. And
-// a peer that should dial this node does not if it has declared it lost: its answer says so.
+// Dials a connected but silent peer: TCP retries at growing intervals, long after the network is
+// back. Dials also a disconnected peer that should dial this node. If that peer has declared this
+// node lost, its answer contains that.
 void Peers::dial_beside(Rank peer, const Link& link) {
   if (relayed(peer) || !can_dial(peer) || link.connected() != should_dial(peer)) return;
   Time& last = dialled_anew_[peer];
@@ -492,14 +494,14 @@ void Peers::shut_down(Time within) {
     const bool settled = std::all_of(links_.begin(), links_.end(),
                                      [](const auto& entry) { return entry.second->settled(); });
     if (settled) relay_.tick(loop_.now());
-    return settled && relay_.idle();  // others may part through this node
+    return settled && relay_.idle();  // other nodes may finish through this relay
   });
   tell_relayed();
 }
 
-// --- who dials whom, and whom it admits: new processes and incarnations -------------------------
+// --- who dials, and which nodes are admitted: new processes and incarnations --------------------
 
-// Who calls whom: see the head of peers.h. Of two that meet at a relay both call there.
+// See the file comment of peers.h. Two nodes that meet at a relay both dial it.
 bool Peers::can_dial(Rank peer) const {
   return relayed(peer) || !dials_out(peer) || place_.member(peer).site == place_.me().site;
 }
@@ -543,7 +545,7 @@ std::optional<Refusal> Peers::accepts(const Hello& hello, bool incoming) {
   return std::nullopt;
 }
 
-// Its own word counts: whoever has a run without this process lets it wait for nothing.
+// Acts on the answer of a single peer.
 void Peers::on_told_to_rejoin(RefusalKind kind, const Error& why) {
   if (kind == RefusalKind::rejoin) events_.on_left_out(why, /*lost=*/false);
   if (kind == RefusalKind::lost) events_.on_left_out(why, /*lost=*/true);
@@ -577,7 +579,7 @@ void Peers::replace_link(Rank peer) {
   rejoined_.insert(peer);
   last_errors_.erase(peer);
   std::erase_if(dials_, [&](const auto& entry) { return entry.first.first == peer; });
-  // It is sure to call; if that call is lost, this node does as ever.
+  // The new process will call. If that call is lost, this node dials as usual.
   for (std::uint32_t stream = 0;
        (is_first_to_dial(peer) || relayed(peer)) && stream < link->streams(); ++stream) {
     retry_after_[{peer, stream}] = config_.max_retry;
@@ -585,7 +587,7 @@ void Peers::replace_link(Rank peer) {
   }
 }
 
-// --- the port where others call: who may begin a handshake, and under which keys ----------------
+// --- the listening port: which callers may begin a handshake, and under which keys --------------
 
 Result<std::uint16_t> Peers::listen(const std::function<bool()>& failed) {
   const auto accepted = [this](std::unique_ptr<Stream> s) {
@@ -644,7 +646,7 @@ bool Peers::make_room_for(const Caller& next) {
   return place.has_value();
 }
 
-// Says why by a refusal, or under TLS by an alert.
+// Sends the reason as a refusal, or under TLS as an alert.
 void Peers::turn_away(std::unique_ptr<Stream> stream) {
   const std::string why = "too many others have not said hello yet";
   on_rejected(unavailable(stream->peer() + ": " + why));
@@ -665,8 +667,8 @@ bool Peers::is_host_of_member(const std::string& host) const {
          std::ranges::any_of(hosts_, [&](const auto& all) { return all.second.contains(host); });
 }
 
-// One after the other, from that rank on: names that do not resolve hold up each call by one of
-// them at most.
+// Resolves the addresses in order, from that rank on. Names that do not resolve delay each other
+// call by at most one of them.
 void Peers::learn_hosts(Rank from) {
   if (from >= config_.addresses.size()) return;
   resolve(loop_, config_.addresses[from].host,
@@ -712,7 +714,7 @@ void Peers::refresh_keys() {
 
 void Peers::on_rejected(const Error& why) {
   const Time now = loop_.now();
-  // Host and reason: whoever calls again has another port.
+  // The key is host and reason: the port changes with each call.
   const std::size_t end = std::min(why.what.find(": "), why.what.size());
   const std::string reason =
       why.what.substr(0, why.what.rfind(':', end - 1)) + why.what.substr(end);
@@ -728,7 +730,7 @@ void Peers::on_rejected(const Error& why) {
                   (others > 0 ? fmt::format(" ({} others before)", others) : ""));
 }
 
-// --- peers that nobody can dial, and this node as the relay of others ---------------------------
+// --- peers that no node can dial, and this node as a relay --------------------------------------
 
 std::optional<Rank> Peers::relay_of(StreamKey key) const {
   const auto relays = config_.relays.find(key.first);
@@ -748,8 +750,8 @@ void Peers::on_relay_wanted(Handshake& handshake, const Hello& hello,
   relay_.add(hello, std::move(connection), loop_.now());
 }
 
-// What follows is a handshake with the peer itself. Whoever is called may be called in vain, and
-// goes to the relay again unless it is connected by then.
+// Starts the handshake with the peer itself. The node that is called waits, possibly in vain, and
+// dials the relay again unless it is connected by then.
 void Peers::on_relayed(Handshake& handshake, std::unique_ptr<Stream> stream, bool dials) {
   const Handshake::Dialled met = *handshake.dialled();
   handshakes_.erase(handshake.shared_from_this());

@@ -1,25 +1,25 @@
 #pragma once
-// All peers of a node. Of two nodes the lower rank dials the other, or the one that cannot be
-// dialled (PeersConfig::dials_out), again and again with a pause that grows; two that cannot be
-// dialled meet at a third (relay.h). Connections of
-// strangers are refused. A peer that is silent for too long is reported (Events::on_silent);
-// membership decides what follows.
+// All peers of a node. The lower rank of two nodes dials the other, or the node that cannot be
+// dialled does (PeersConfig::dials_out). Attempts repeat with a growing pause. Two nodes that
+// cannot be dialled meet at a relay (relay.h). Connections of strangers are refused. A peer that is
+// silent too long is reported (Events::on_silent); membership then decides.
 //
-// Who is admitted, and what a new process of a peer is told: Meeting. A new process gets a new
-// link, because messages to or from the former one are void. Until the members have let it in, only
-// messages of membership pass. It dials all the others itself.
+// Meeting decides which nodes are admitted, and the answer to a new process of a peer. A new
+// process gets a new link, because messages to or from the previous process are void. Until the
+// members admit the process, only messages of membership pass. The process dials all other nodes
+// itself.
 //
-// A link that brings nothing for a third of the silence that is allowed is dialled anew beside the
-// old connection, which may hang for long after an outage that has ended.
+// If a link receives nothing for a third of the silence timeout, the node dials the peer again. It
+// keeps the old connection, which can hang long after an outage has ended.
 //
-// With credentials every connection is one of TLS, and best-effort datagrams are sealed with keys
-// of the connection. New connections use the files that are there when they begin.
+// With credentials, every connection uses TLS, and best-effort datagrams are sealed with keys of
+// the connection. New connections use the key files that exist when they begin.
 //
-// Strangers: callers wait for their hello at Callers::kMost places, each for Handshake::kTimeout
-// and 4 KiB, with TLS about 60 KiB; callers.h says who gets a place. Hosts of members are those
-// that their addresses resolve to when this node begins to connect, and those they have called
-// from. Where a caller is refused its socket stays until it has read why, tcp.cpp says how many and
-// for how long. One thread: the loop's.
+// Callers that have not sent their hello occupy at most Callers::kMost places, each for
+// Handshake::kTimeout and with 4 KiB, or about 60 KiB with TLS; see callers.h. Hosts of members are
+// the hosts that their addresses resolve to when this node begins to connect, and those of their
+// connections. The socket of a refused caller stays open until the caller has read the reason;
+// tcp.cpp has the limits. One thread: the loop's.
 #include <map>
 #include <memory>
 #include <set>
@@ -37,45 +37,45 @@ namespace longhaul::net {
 
 struct PeersConfig {
   std::uint64_t job_hash = 0;
-  std::uint64_t process = 0;             // a random number that tells processes of a node apart
+  std::uint64_t process = 0;             // random number that identifies a process of the node
   std::vector<Address> addresses;        // by rank
-  std::optional<Address> bind = {};      // where this node listens, see listening_address()
-  std::vector<JobKey> job_keys = {};     // what job_hash is of, by name; for refusals
-  std::vector<SharedInput> inputs = {};  // what this node has read, for the others to compare
-  Words words = {};    // introductions (hello.h): this node's, and others' it knows
-  int listening = -1;  // a socket that this node inherited for its address
-  // By rank: the node is behind NAT or a firewall, nodes of other sites cannot dial it. Empty:
-  // none.
+  std::optional<Address> bind = {};      // listening address of this node, see listening_address()
+  std::vector<JobKey> job_keys = {};     // keys behind job_hash, by name; for refusals
+  std::vector<SharedInput> inputs = {};  // inputs of this node, for comparison with the others
+  Words words = {};    // introductions (hello.h) of this node, and known ones of others
+  int listening = -1;  // inherited listening socket; -1: none
+  // By rank: the node is behind NAT or a firewall, so that nodes of other sites cannot dial it.
+  // Empty: none.
   std::vector<bool> dials_out = {};
-  // By peer that neither can dial nor be dialled: the nodes through which it is reached (relay.h),
-  // the first that works. The same at both.
+  // By peer, if neither that peer nor this node can be dialled: the relays between them (relay.h),
+  // in order of preference. Equal on both nodes.
   std::map<Rank, std::vector<Rank>> relays = {};
   std::set<Rank> left_out =
-      {};                     // of the run: nobody waits for them, and they are lost from its start
-  std::uint32_t streams = 1;  // parallel connections to each peer, for bulk
-  std::string congestion = {};  // control of all connections; "": the system's
-  // Most payload bytes per second of bulk, by peer, until a member is lost; others: unlimited.
+      {};  // nodes outside the run: no node waits for them, and they are lost from the start
+  std::uint32_t streams = 1;    // parallel connections to each peer, for bulk
+  std::string congestion = {};  // congestion control of all connections; "": the system's
+  // Maximum bulk payload by peer, bytes per second, until a member is lost; other peers: unlimited.
   std::map<Rank, double> pacing = {};
-  bool dscp = false;       // the stream for control is marked, see kControlDscp
-  bool datagrams = false;  // best-effort messages go by UDP where that passes
-  // Proves this site to its peers, and encrypts; null: everything goes in plain text.
+  bool dscp = false;       // marks the stream for control, see kControlDscp
+  bool datagrams = false;  // best-effort messages use UDP if it reaches the peer
+  // Proves this site to its peers, and encrypts; null: all traffic is plain text.
   std::shared_ptr<secure::Credentials> credentials = {};
   Time connect_timeout =
-      std::chrono::seconds(60);  // all must be connected within this, or the run fails
-  // Of a node that asks to rejoin: without a member in reach for so long it gives up.
+      std::chrono::seconds(60);  // limit for all connections; the run fails afterwards
+  // A node that asks to rejoin gives up after this time without a reachable member.
   Time nothing_to_rejoin = std::chrono::seconds(3);
-  bool lets_return = true;                           // the strategy takes lost nodes back
-  std::set<Rank> servers = {};                       // without followers, see MeetingConfig
+  bool lets_return = true;                           // the strategy admits lost nodes again
+  std::set<Rank> servers = {};                       // servers without followers, see MeetingConfig
   Time first_retry = std::chrono::milliseconds(50);  // first pause before dialling again; doubles
   Time max_retry = std::chrono::seconds(1);
   Time heartbeat = std::chrono::seconds(1);
-  Time silence_timeout = std::chrono::seconds(10);  // without a byte: the peer is silent
+  Time silence_timeout = std::chrono::seconds(10);  // time without a byte until a peer is silent
 };
 
 class Peers final : private Handshake::Host, private Link::Events, private Datagrams::Events {
  public:
-  // DSCP of the stream for control: class selector 5. The two above it belong to the network's own
-  // control (RFC 4594), and networks take them away.
+  // DSCP of the stream for control: class selector 5. The two classes above it are for the
+  // network's own control (RFC 4594), and networks remove them.
   static constexpr unsigned kControlDscp = 40;
   class Events {
    public:
@@ -85,63 +85,64 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
     virtual void on_silent(Rank peer, bool silent, const std::string& trouble) = 0;
     virtual bool on_checkpoint(Rank peer, std::uint64_t number) = 0;  // see Link::Events
     virtual void on_refused(const Error&) = 0;                        // a peer refuses this node
-    // A run is there that this process is not in; its node may ask to rejoin. `lost`: the members
-    // of its own run say so, which have declared it lost.
+    // Called when a run exists without this process; its node can ask to rejoin. `lost`: the
+    // members of its own run report that they have declared it lost.
     virtual void on_left_out(const Error& why, bool lost) { (void)lost, on_refused(why); }
-    // No run goes on that this node could rejoin: the others resume, and need it.
+    // Called when this node can rejoin no run: the other nodes resume, and need it.
     virtual void on_resumes(const Error& why) { on_refused(why); }
-    virtual void on_rejoin_request(Rank) = 0;           // a new process of a node asks to be let in
-    virtual void on_note(const std::string& text) = 0;  // for the user, one line
+    virtual void on_rejoin_request(Rank) = 0;           // a new process of a node asks to join
+    virtual void on_note(const std::string& text) = 0;  // one line for the user
   };
-  // Loop and events outlive this.
+  // Loop and events must outlive this.
   Peers(Loop&, PeersConfig, const Place&, Events&);
   ~Peers() override;
 
-  // Opens this node's port; the port it really has, if that is 0 in the config. While the machine
-  // has no address of that name it tries again, for connect_timeout at most; `failed` ends that.
+  // Opens this node's port and returns its number, also if the config says 0. Retries for at most
+  // connect_timeout while this machine lacks the address; `failed` ends the retries.
   Result<std::uint16_t> listen(const std::function<bool()>& failed = [] { return false; });
   bool listening() const { return listener_ != nullptr; }
   std::uint16_t port() const { return listener_->port(); }  // after listen(); any thread
-  // Where others listen, if unknown at construction; before connect_all().
+  // Sets the addresses, by rank, if unknown at construction. Must be called before connect_all().
   void set_addresses(std::vector<Address> addresses) { config_.addresses = std::move(addresses); }
-  // Waits until all peers are connected; for a rejoining node, until any is. When the wait is over,
-  // those who are there resume if they hold a state that needs no others (choose_checkpoint); who
-  // holds a state waits for them until Place::majority_wait is over. Error: names each missing peer
-  // and why. `failed` ends the wait early.
+  // Waits until all peers are connected; a rejoining node waits for one. After connect_timeout, the
+  // connected nodes resume if they hold a state that needs no other node (choose_checkpoint()). A
+  // node with a state waits for that until Place::majority_wait. Returns an Error that lists each
+  // missing peer and the reason. `failed` ends the wait early.
   Status connect_all(const std::function<bool()>& failed);
-  // Before open(): this node ends for a reason that holds for all sites. Sends it to all in a last
-  // hello, refuses calls with it, and waits until all have it, `within` at most.
+  // Ends this node before open(), for a reason that holds for all sites. Sends the reason to all
+  // nodes in a last hello, refuses calls with it, and waits at most `within` until all have
+  // received it.
   void leave(const Error& why, Time within);
-  // The reason of another node that leaves, or refuses this one; for leave().
+  // Returns the reason of another node that leaves or refuses this one; for leave().
   const std::optional<Error>& last_word() const { return last_word_; }
-  // From now on messages are delivered and silence counts.
+  // Delivers messages and measures silence from now on.
   void open();
   // Called periodically.
   void tick();
   // Announces this node's checkpoints.
   void announce(CheckpointProgress);
-  // The same before connect_all(): the checkpoint that this node could resume from.
+  // Announces, before connect_all(), the checkpoint that this node could resume from.
   void offer(Meeting::Offer);
-  // How to tell peers, from open() on, for how long this node's run has been going on.
+  // Sets the clock of this node's run, for hellos after open().
   void tell_time(std::function<Time()> elapsed) { identity_.elapsed = std::move(elapsed); }
-  // What all have said of themselves, this node included; after connect_all().
+  // Returns the introductions of all nodes, including this one. Valid after connect_all().
   const Words& words() const { return identity_.words; }
-  // All resume from that checkpoint; before open().
+  // Makes all links resume from that checkpoint. Must be called before open().
   void restore_checkpoint(std::uint64_t number);
   const Meeting& meeting() const { return meeting_; }
-  void admitted();                                // this node is let in
-  std::uint64_t newest_taken_checkpoint() const;  // that is taken
-  // When the run of the others began, on this node's loop, which may be before its zero: the median
-  // of what those say that run. Nothing: none has said so.
+  void admitted();                                // called when the members have let this node in
+  std::uint64_t newest_taken_checkpoint() const;  // highest number of any peer
+  // Returns the start of the others' run on this node's loop, possibly negative: the median of the
+  // running peers' values. Empty if no peer has reported one.
   std::optional<Time> run_began() const;
-  // Whether all others run and have that checkpoint on disk.
+  // Returns true if all other nodes run and have that checkpoint on disk.
   bool saved_by_all(std::uint64_t number) const;
-  // `members`: nodes of the job that the state is of; later ones were added since.
+  // `members`: number of nodes in the job when the state was saved; later nodes are not in it.
   void state(Archive&, std::uint32_t members);
-  // The job continues without that peer.
+  // Called when the job continues without that peer.
   void drop(Rank);
   void end_pacing();
-  // The members have admitted a new incarnation of the peer.
+  // Called when the members have admitted a new incarnation of the peer.
   void admit(Rank);
   void send(const Send& send) {
     if (meeting_.is_stranger(send.to) && !Node::is_of_membership(send.message)) return;
@@ -149,19 +150,19 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
       return datagrams_.send(send.to, send.message, send.service);
     links_.at(send.to)->send(send.message, send.service);
   }
-  // Peers that this node waits for: to be connected, before open(); to part, after shut_down() has
-  // begun.
+  // Returns the peers that this node waits for: to connect, before open(); to finish, after
+  // shut_down().
   std::vector<Rank> awaited() const;
-  // Those that were not heard for three heartbeats, since when; of the run's members alone.
+  // Returns members that were silent for three heartbeats, each with the time since it was heard.
   std::vector<std::pair<Rank, Time>> quiet() const;
-  // Sends a bye to all and waits until all messages are acknowledged, `within` at most.
-  bool idle() const {  // the others have all that was sent
+  bool idle() const {  // true if the other nodes have all messages
     return std::ranges::all_of(links_, [](const auto& entry) {
       return !entry.second->connected() || entry.second->idle();
     });
   }
+  // Sends a bye to all nodes and waits at most `within` until all messages are acknowledged.
   void shut_down(Time within);
-  std::size_t handshakes() const { return handshakes_.size(); }  // that have not ended
+  std::size_t handshakes() const { return handshakes_.size(); }  // in progress
   const Datagrams::Figures& datagrams() const { return datagrams_.figures(); }
   bool relayed(Rank peer) const { return config_.relays.contains(peer); }
   void break_connections();  // for tests
@@ -201,12 +202,12 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   using StreamKey = std::pair<Rank, std::uint32_t>;  // (peer, stream)
   void dial(StreamKey, bool anew = false);
   void dial_later(StreamKey);
-  // The node that is dialled in place of that peer.
+  // Returns the node that is dialled in place of that peer.
   std::optional<Rank> relay_of(StreamKey) const;
   void tick_relay();
   void tell_relayed();
   void start_handshake(std::unique_ptr<Stream>, std::optional<Handshake::Dialled>);
-  // False: there is none, and no other caller has to go.
+  // Returns false if there is no room and no other caller can be refused for it.
   bool make_room_for(const Caller&);
   void turn_away(std::unique_ptr<Stream>);
   bool is_host_of_member(const std::string& host) const;
@@ -217,7 +218,7 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   void replace_link(Rank);
   bool dials_out(Rank rank) const { return !config_.dials_out.empty() && config_.dials_out[rank]; }
   bool can_dial(Rank) const;
-  bool is_first_to_dial(Rank) const;  // this node, of it and that peer
+  bool is_first_to_dial(Rank) const;  // whether this node is the one to dial
   bool should_dial(Rank) const;
   Meeting::Contact contact(Rank) const;
   void probe();
@@ -240,41 +241,41 @@ class Peers final : private Handshake::Host, private Link::Events, private Datag
   Datagrams datagrams_;
   std::map<Rank, std::unique_ptr<Link>> links_;
   Meeting meeting_;
-  std::set<Rank> rejoined_;     // have rejoined once
-  std::map<Rank, Time> began_;  // their runs, on this loop; of those that run
+  std::set<Rank> rejoined_;     // peers that have rejoined before
+  std::map<Rank, Time> began_;  // start of each running peer's run, on this loop
   Timer probe_;
-  std::vector<std::unique_ptr<Link>> retired_;  // of incarnations before; until the next tick
+  std::vector<std::unique_ptr<Link>> retired_;  // earlier incarnations', until the next tick
   std::set<std::shared_ptr<Handshake>> handshakes_;
-  std::map<Rank, std::set<std::string>> hosts_;  // by member: what its address resolved to
+  std::map<Rank, std::set<std::string>> hosts_;  // by member: hosts that its address resolved to
   std::map<Rank, std::string> called_from_;      // by peer: the host of its newest connection
-  std::map<StreamKey, Time> retry_after_;        // before dialling again
+  std::map<StreamKey, Time> retry_after_;        // pause before the next attempt
   std::map<StreamKey, Timer> dials_;
-  std::map<Rank, Time> refused_since_;  // nobody listens at the peer's address
-  std::map<Rank, Time> dialled_anew_;   // beside a connection that brings nothing
+  std::map<Rank, Time> refused_since_;  // time of the first refused connection
+  std::map<Rank, Time> dialled_anew_;   // time of the last extra dial, next to a silent connection
   Time ticked_{0};
   Relay relay_;                                  // for others
-  std::map<StreamKey, std::size_t> relay_turn_;  // how many relays did not work
-  std::map<Rank, Rank> said_relayed_;            // by peer: the relay that the user was told of
+  std::map<StreamKey, std::size_t> relay_turn_;  // number of failed relays
+  std::map<Rank, Rank> said_relayed_;            // by peer: the relay that the user knows of
   std::set<std::pair<Rank, Rank>> said_relays_;
-  std::map<Rank, std::string> last_errors_;  // why a peer is not connected
+  std::map<Rank, std::string> last_errors_;  // reason why a peer is not connected
   std::set<Rank> silent_;                    // reported to events_
   std::uint64_t dialled_ = 0;
-  // Notes about strangers: each reason once a minute, kNoteBurst at once, then one a second; the
-  // others are counted.
+  // Notes about strangers: each reason once a minute, kNoteBurst at once, then one per second.
+  // Suppressed notes are counted.
   static constexpr Time kSameNote = std::chrono::minutes(1);
   static constexpr std::size_t kMostNoted = 32;
-  std::map<std::string, Time> noted_;  // reason: when
+  std::map<std::string, Time> noted_;  // by reason: time of the last note
   static constexpr double kNoteBurst = 20;
   double note_tokens_ = kNoteBurst;
   Time note_at_{0};
   std::uint64_t suppressed_notes_ = 0;
   bool open_ = false, shutting_down_ = false, leaving_ = false;
   std::optional<Error> last_word_;
-  std::set<Rank> heard_why_;  // have the reason why this node leaves, or are gone
+  std::set<Rank> heard_why_;  // peers that have the reason why this node leaves, or have ended
   bool warned_congestion_ = false;
-  std::string key_trouble_;              // the last that was reported
-  std::map<Rank, std::string> refused_;  // why a dialled handshake failed, as last reported
-  // Pending dials may end after this object; they check here whether it still exists.
+  std::string key_trouble_;              // last trouble reported
+  std::map<Rank, std::string> refused_;  // last reported reason of a failed dialled handshake
+  // Pending dials can end after this object; they check here whether it still exists.
   std::shared_ptr<Peers*> alive_ = std::make_shared<Peers*>(this);
 };
 

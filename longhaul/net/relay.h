@@ -1,13 +1,13 @@
 #pragma once
-// Connections between two nodes that nobody can dial (PeersConfig::dials_out). Both dial a third,
-// their relay, and say whom they want to reach (Hello::relay_to). When both are there the relay
-// tells them which one is to dial the other, and copies bytes both ways from then on. These are the
-// connection of the two: with credentials it is one of TLS, which the relay cannot read.
+// Connections between two nodes that cannot be dialled (PeersConfig::dials_out). Both dial a third
+// node, their relay, and send the rank that they want to reach (Hello::relay_to). When both have
+// called, the relay names the one that must dial, and copies bytes in both directions from
+// then on. The bytes are the connection of the two nodes: with credentials it uses TLS, which the
+// relay cannot read.
 //
 // Owned by the Peers of the relay; the loop's thread. Memory: at most kMostWaiting connections
-// (kMostOfOne of one node) that
-// wait for the other one, each for kPatience at most, and kMostCopied pairs of connections with a
-// buffer of 64 KiB for each way.
+// (kMostOfOne per node) that wait for their counterpart, each for at most kPatience, and
+// kMostCopied pairs of connections with a buffer of 64 KiB per direction.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -25,7 +25,7 @@ class Relay final : private Connection::Owner {
   static constexpr std::size_t kMostWaiting = 4096, kMostOfOne = 512, kMostCopied = 8192;
   static constexpr Time kPatience = std::chrono::seconds(30);
 
-  explicit Relay(const Identity& me) : me_(me) {}  // which outlives it
+  explicit Relay(const Identity& me) : me_(me) {}  // must outlive the relay
   ~Relay() override {
     for (auto& [side, caller] : waiting_) {
       caller.connection->detach();
@@ -34,7 +34,7 @@ class Relay final : private Connection::Owner {
     for (auto& [key, splice] : copied_) splice->end();
   }
 
-  // Why this node does not relay for the sender of that hello; nothing: it does.
+  // Returns the reason why this node does not relay for the sender of that hello; empty if it does.
   std::optional<Refusal> refuses(const Hello& hello) const {
     const Rank to = hello.relay_to.front();
     if (to >= me_.members->size() || to == hello.rank || to == me_.self)
@@ -47,7 +47,7 @@ class Relay final : private Connection::Owner {
     return std::nullopt;
   }
 
-  // The connection of a hello that is not refused. It is paused, and writes nothing.
+  // Adds the connection of an accepted hello. The connection is paused and writes nothing.
   void add(const Hello& hello, std::shared_ptr<Connection> connection, Time now) {
     const Rank to = hello.relay_to.front();
     const Key key{std::min(hello.rank, to), std::max(hello.rank, to), hello.stream};
@@ -59,7 +59,7 @@ class Relay final : private Connection::Owner {
     answer(key);
   }
 
-  // Lets go of what has waited for too long, or was closed. Called periodically.
+  // Ends connections that have waited too long or were closed. Called periodically.
   void tick(Time now) {
     std::vector<Side> gone;
     for (const auto& [side, caller] : waiting_)
@@ -75,9 +75,9 @@ class Relay final : private Connection::Owner {
 
   std::size_t waiting() const { return waiting_.size(); }
   bool idle() const { return copied_.empty(); }
-  // Pairs that were joined since the last call, the lower rank first.
+  // Returns the pairs that were joined since the last call, lower rank first.
   std::vector<std::pair<Rank, Rank>> joined() { return std::exchange(joined_, {}); }
-  // Bytes copied between them, both ways, of connections that are over or under way.
+  // Returns the bytes copied per pair, in both directions, on ended and open connections.
   std::map<std::pair<Rank, Rank>, std::uint64_t> copied() const {
     auto all = over_;
     for (const auto& [key, splice] : copied_) all[{key.low, key.high}] += splice->bytes;
@@ -85,8 +85,8 @@ class Relay final : private Connection::Owner {
   }
 
  private:
-  // Two streams, each copied to the other. Kept alive by its reads and writes; over when one of the
-  // streams ends, which then ends the other.
+  // Two streams, each copied to the other. Its reads and writes keep it alive. When one stream
+  // ends, the splice ends the other.
   struct Splice : std::enable_shared_from_this<Splice> {
     Splice(std::unique_ptr<Stream> one, std::unique_ptr<Stream> other)
         : streams{std::move(one), std::move(other)} {}
@@ -130,13 +130,13 @@ class Relay final : private Connection::Owner {
     std::uint32_t incarnation = 0;
     Time since{0};
     std::optional<Frame> answer = {};
-    bool is_answered = false;  // the answer is made
-    bool told = false;         // and written
+    bool is_answered = false;  // the answer exists
+    bool told = false;         // the answer is written
   };
-  using Side = std::pair<Key, bool>;  // true: the one of the higher rank
+  using Side = std::pair<Key, bool>;  // true: side of the higher rank
 
   // Connection::Owner
-  // It is paused from the hello on.
+  // The connection is paused after the hello, so a further frame is an error.
   void on_frame(Connection& connection, Frame&&) override {
     connection.end(malformed("it says more than a hello to its relay"));
   }
@@ -162,7 +162,8 @@ class Relay final : private Connection::Owner {
     return side == sides_.end() ? nullptr : &waiting_.at(side->second);
   }
 
-  // Whoever has come back to the run dials all others; else the lower rank does.
+  // Makes the node with the higher incarnation dial, because a returned node dials all others; else
+  // the lower rank.
   void answer(const Key& key) {
     const auto low = waiting_.find({key, false}), high = waiting_.find({key, true});
     if (low == waiting_.end() || high == waiting_.end()) return;
@@ -203,7 +204,7 @@ class Relay final : private Connection::Owner {
     waiting_.erase(caller);
     connection->detach();
     connection->end(why);
-    // The other one was told that both are here, and is not to wait for nobody.
+    // The other side has an answer that announces both, and must not wait in vain.
     const Side other{side.first, !side.second};
     const auto partner = waiting_.find(other);
     if (partner != waiting_.end() && partner->second.is_answered) forget(other, why);
@@ -213,7 +214,7 @@ class Relay final : private Connection::Owner {
   std::map<Side, Caller> waiting_;
   std::map<Connection*, Side> sides_;
   std::vector<std::pair<Key, std::shared_ptr<Splice>>> copied_;
-  std::map<std::pair<Rank, Rank>, std::uint64_t> over_;  // bytes of connections that are over
+  std::map<std::pair<Rank, Rank>, std::uint64_t> over_;  // bytes of ended connections
   std::vector<std::pair<Rank, Rank>> joined_;
 };
 

@@ -41,13 +41,13 @@ class Stream {
   // kernel does not offer it.
   virtual Status set_congestion(const std::string&) { return Ok{}; }
   virtual void set_dscp(unsigned /*dscp*/) {}
-  // The most that it sends, in bytes per second; infinite: nothing limits it.
+  // Sets the maximum rate of sending, in bytes per second; infinite: no limit.
   virtual void set_pacing(double /*bytes_per_second*/) {}
-  virtual int descriptor() const { return -1; }  // of the kernel's socket; -1: there is none
+  virtual int descriptor() const { return -1; }  // the kernel's socket; -1: none
   // "10.0.0.7:7000", for messages to the user.
   virtual std::string peer() const = 0;
-  // Who the peer has proved to be, once something was read from it; nullptr: nothing is proved, and
-  // nothing encrypted.
+  // Returns the session that proves the peer's identity, once data was read from the peer. nullptr:
+  // no proof and no encryption.
   virtual const secure::Session* security() const { return nullptr; }
 };
 

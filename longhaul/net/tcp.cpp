@@ -1,7 +1,7 @@
 #include "longhaul/net/tcp.h"
 
-// One thread runs the loop, and the mutex of its queue orders what others post; the fences that
-// asio would add beside it are unknown to ThreadSanitizer.
+// One thread runs the loop, and the mutex of its queue orders posts of other threads. Asio would
+// add fences, which ThreadSanitizer does not support.
 #define ASIO_DISABLE_FENCED_BLOCK
 
 #include <linux/sockios.h>
@@ -37,12 +37,12 @@ struct Timer::Impl {
        std::function<void()> what)
       : clock(context, when), work(std::move(what)) {}
   asio::steady_timer clock;
-  std::function<void()> work;  // empty: done, or not wanted any more
+  std::function<void()> work;  // empty: done or cancelled
 };
 
 namespace {
 
-// A socket for both families shows addresses of IPv4 as mapped ones.
+// A socket for both families reports IPv4 addresses as mapped ones.
 asio::ip::address address_of(const tcp::endpoint& endpoint) {
   const asio::ip::address address = endpoint.address();
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
@@ -55,25 +55,25 @@ std::string text(const tcp::endpoint& endpoint) {
                          : fmt::format("{}:{}", address.to_string(), endpoint.port());
 }
 
-// Of one read or write of a socket: the loop turns to the others between two, so that a message of
-// control waits for some such pieces of bulk, not for chunks.
+// Bytes of one read or write of a socket. The loop serves other sockets in between, so that a
+// control message waits for a few such pieces of bulk, not for chunks.
 constexpr std::size_t kPiece = 64 * 1024;
 
-// Sockets of this process whose peers have last words to read, and for how long they may.
+// Sockets of this process whose peers still read last words, and the time limit for that.
 constexpr int kMostLingering = 64;
 constexpr auto kLingers = std::chrono::seconds(2);
-constexpr std::uint64_t kMostDropped = 4 << 20;  // bytes that come meanwhile
+constexpr std::uint64_t kMostDropped = 4 << 20;  // received bytes in that time
 std::atomic<int> lingering{0};
 
-// Shared by the stream and its operations under way, which may outlive it.
+// Shared by the stream and its pending operations, which may outlive it.
 struct Socket : std::enable_shared_from_this<Socket> {
   explicit Socket(tcp::socket s) : socket(std::move(s)), limit(socket.get_executor()) {}
   ~Socket() {
     if (lingers) --lingering;
   }
 
-  // A socket that is closed with bytes unread resets the connection, and takes from the peer what
-  // it has not read yet.
+  // Closes the socket after the peer had time to read. Closing with unread bytes would reset the
+  // connection and discard data that the peer has not read yet.
   void linger() {
     if (lingering >= kMostLingering) return close();
     lingers = true;
@@ -117,7 +117,7 @@ struct Socket : std::enable_shared_from_this<Socket> {
     }
   }
 
-  // Serves a read, and those that follow from it, from what is here.
+  // Serves a read, and further reads by its callback, from the buffered bytes.
   void deliver(Read read) {
     for (;;) {
       const std::size_t count = std::min(read.left.size(), ahead.size());
@@ -133,8 +133,8 @@ struct Socket : std::enable_shared_from_this<Socket> {
     }
   }
 
-  // Long reads go where they belong. For short ones as much is taken as there is room for, so that
-  // the end of a frame, the next header and its head are one call of the kernel.
+  // Reads long requests directly into their buffer. For short ones it fills the store, so that the
+  // end of a frame, the next header and its head need one kernel call.
   void fetch(Read read) {
     const bool direct = read.left.size() >= store.size();
     const auto into =
@@ -196,18 +196,18 @@ struct Socket : std::enable_shared_from_this<Socket> {
   }
 
   tcp::socket socket;
-  asio::steady_timer limit;  // of its last words
+  asio::steady_timer limit;  // limit for its last words
   bool lingers = false;
   std::string peer;
   std::uint64_t received = 0, sent = 0;
   std::array<std::byte, 4096> store;
-  std::span<const std::byte> ahead;  // of the store: come, but not asked for yet
-  std::optional<Read> wanted;        // by who is being served
+  std::span<const std::byte> ahead;  // part of the store: received, but not requested yet
+  std::optional<Read> wanted;        // requested by the callback of the current read
   bool delivering = false;
 };
 
-// Small frames must not wait for others (Nagle), and the kernel should hold little that was
-// written but not sent: what it holds cannot be overtaken by a higher class.
+// Small frames must not wait for others (Nagle). The kernel should hold few unsent bytes, because a
+// higher class cannot overtake them.
 void hold_unsent(int handle, int bytes) {
   setsockopt(handle, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
@@ -250,7 +250,7 @@ class TcpStream final : public Stream {
     pollfd at{socket_->socket.native_handle(), POLLRDHUP, 0};
     return poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }
-  // The loopback needs no help: it has no rate to find.
+  // The loopback has no rate to find and needs no congestion control.
   Status set_congestion(const std::string& name) override {
     ErrorCode error;
     const bool loopback = address_of(socket_->socket.remote_endpoint(error)).is_loopback();
@@ -267,7 +267,7 @@ class TcpStream final : public Stream {
   void set_dscp(unsigned dscp) override {
     ErrorCode error;
     const bool v6 = socket_->socket.local_endpoint(error).address().is_v6();
-    const int value = int(dscp) << 2;  // below it are the two bits of ECN
+    const int value = int(dscp) << 2;  // the two bits below are ECN
     const int handle = socket_->socket.native_handle();
     if (v6) setsockopt(handle, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof value);
     setsockopt(handle, IPPROTO_IP, IP_TOS, &value, sizeof value);
@@ -290,9 +290,9 @@ class TcpStream final : public Stream {
                       socklen_t(name.size())) == 0;
   }
 
-  // Every 10 s bbr rests for 200 ms, to see the round trip without a queue. A paced connection has
-  // no queue, and the kernel knows its shortest round trip: where nothing is under way, bbr begins
-  // anew with it, and does not rest in the next 10 s.
+  // Restarts bbr on an idle paced connection. Every 10 s bbr pauses for 200 ms to measure the round
+  // trip without a queue. A paced connection has no queue, and the kernel knows its shortest round
+  // trip. If no data is in flight, bbr restarts with that and does not pause in the next 10 s.
   void renew() {
     const auto now = std::chrono::steady_clock::now();
     int waiting = 0;
@@ -345,7 +345,7 @@ class TcpListener final : public Listener {
           self->accepted(std::make_unique<TcpStream>(std::move(socket)));
           return accept(self);
         }
-        // Out of descriptors, say: try again, but not at once.
+        // For example out of descriptors: try again, but not at once.
         self->pause.expires_after(std::chrono::milliseconds(100));
         self->pause.async_wait([self](ErrorCode) {
           if (self->acceptor.is_open()) accept(self);
@@ -360,7 +360,7 @@ class TcpListener final : public Listener {
   std::vector<Address> addresses_;
 };
 
-// One attempt to connect; keeps itself alive by its operations.
+// One attempt to connect; its pending operations keep it alive.
 struct Dial : std::enable_shared_from_this<Dial> {
   Dial(Loop& loop, Address to, std::function<void(Result<std::unique_ptr<Stream>>)> then)
       : address(std::move(to)),
@@ -389,7 +389,7 @@ struct Dial : std::enable_shared_from_this<Dial> {
         });
   }
 
-  // The next one. One that does not answer leaves time for those behind it.
+  // Tries the next address. An address without an answer leaves time for the rest.
   void connect() {
     if (!done) return;
     const tcp::endpoint next = left.front();
@@ -427,10 +427,10 @@ struct Dial : std::enable_shared_from_this<Dial> {
   Address address;
   tcp::resolver resolver;
   tcp::socket socket;
-  asio::steady_timer limit, share;  // for all addresses, for one
+  asio::steady_timer limit, share;  // limits for all addresses, and for one
   std::chrono::steady_clock::time_point end_at;
   std::vector<tcp::endpoint> left;
-  std::function<void(Result<std::unique_ptr<Stream>>)> done;  // empty: called
+  std::function<void(Result<std::unique_ptr<Stream>>)> done;  // empty: already called
 };
 
 }  // namespace
@@ -507,7 +507,7 @@ struct DescriptorWatch final : Watch {
   }
   ~DescriptorWatch() override {
     state->is_over = true;
-    state->stream.release();  // the descriptor stays its owner's
+    state->stream.release();  // the owner keeps the descriptor
   }
   static void wait(const std::shared_ptr<State>& state) {
     state->stream.async_wait(asio::posix::stream_descriptor::wait_read, [state](ErrorCode error) {

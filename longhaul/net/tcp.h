@@ -1,6 +1,6 @@
 #pragma once
 // Streams over TCP, and the loop that drives them. Asio stays inside tcp.cpp.
-// One thread calls all of it, but post(), which any thread may call.
+// All calls come from one thread, except post(), which any thread may call.
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -38,7 +38,7 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  Time now() const;                                     // since the loop was made; never goes back
+  Time now() const;                                     // since the loop was made; never decreases
   void post(std::function<void()>);                     // runs it on the loop's thread
   [[nodiscard]] Timer at(Time, std::function<void()>);  // not earlier
   void run();                                           // until stop()
@@ -52,7 +52,7 @@ class Loop {
   std::unique_ptr<Impl> impl_;
 };
 
-// While it lives, the loop calls back whenever the descriptor can be read.
+// Calls back while it lives, each time the descriptor can be read.
 class Watch {
  public:
   virtual ~Watch() = default;
@@ -67,14 +67,14 @@ struct Address {
 Result<Address> parse_address(std::string_view);
 std::string to_string(const Address&);
 
-// Whether the address always names this machine.
+// Returns true if the address always names this machine.
 bool is_loopback(const Address&);
-// A host to listen at: all addresses of this machine, IPv4's included.
+// A host for listening: all addresses of this machine, including IPv4.
 inline constexpr const char* kEverywhere = "::";
-// Where a node of that address listens if nothing else is said: everywhere, for its own name may
-// lead elsewhere on its own machine. One of the loopback listens there alone.
+// Returns the default listening address of a node: everywhere, because its name may resolve to
+// another address on its own machine. A loopback address listens there only.
 Address listening_address(const Address& own);
-// The numerical addresses of a name. Error: there are none, now.
+// Returns the numerical addresses of a name, or an Error if it has none now.
 Result<std::vector<std::string>> resolve(const std::string& host);
 
 class Listener {
@@ -89,30 +89,30 @@ struct ListeningSocket {
   int descriptor = -1;  // the caller's to close
   std::uint16_t port = 0;
 };
-// One for each address of the host that this machine has. Port 0: any that is free, the same for
-// all. Errors: unavailable while the name does not resolve or the machine has none of its
-// addresses; io where the port is taken.
+// Opens one socket for each address of the host that this machine has. Port 0: any free port, equal
+// for all sockets. Errors: unavailable while the name does not resolve or the machine has none of
+// its addresses; io if the port is in use.
 Result<std::vector<ListeningSocket>> open_listening_sockets(const Address&);
-Result<ListeningSocket> open_listening_socket(const Address&);  // of a numerical address
-// Where an inherited socket listens.
+Result<ListeningSocket> open_listening_socket(const Address&);  // for a numerical address
+// Returns the addresses of an inherited socket.
 Result<std::vector<Address>> addresses_of_listener(int descriptor);
 
 // Errors: see open_listening_sockets().
 Result<std::unique_ptr<Listener>> listen(Loop&, const Address&,
                                          std::function<void(std::unique_ptr<Stream>)> accepted);
-// On a listening socket that this process inherited.
+// Listens on a socket that this process inherited.
 Result<std::unique_ptr<Listener>> listen_on(Loop&, int descriptor,
                                             std::function<void(std::unique_ptr<Stream>)> accepted);
-// Of a connection that somebody else has accepted.
+// Returns the stream of a connection that other code has accepted.
 std::unique_ptr<Stream> adopt(Loop&, int descriptor);
-// The addresses of a name, later; empty where it has none. A loop looks up one name at a time, also
-// for connect().
+// Resolves a name and passes its addresses to `done`; empty if it has none. A loop looks up one
+// name at a time, also for connect().
 void resolve(Loop&, const std::string& host, std::function<void(std::vector<std::string>)> done);
-// One attempt at each address of the name in turn; none takes more than its share of the time.
-// Error: the address and what failed (name look-up, route, refused, time-out).
+// Tries each address of the name in turn; none takes more than its share of the time. Error: the
+// address and the failed step (name look-up, route, refused, time-out).
 void connect(Loop&, const Address&, Time within,
              std::function<void(Result<std::unique_ptr<Stream>>)> done);
-// Whether connect() has failed because nobody listens there, on a machine that answers.
+// Returns true if connect() failed because no process listens there, on a machine that answers.
 inline bool was_refused(const Error& error) {
   return error.what.ends_with(std::generic_category().message(ECONNREFUSED));
 }

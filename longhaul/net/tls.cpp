@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kTlsPiece = 64 * 1024, kPieceOfHandshake = 4096;
 
-// Shared by the stream and its operations under way, which may outlive it.
+// Shared by the stream and its pending operations, which may outlive it.
 struct TlsState : std::enable_shared_from_this<TlsState> {
   TlsState(Loop& l, std::unique_ptr<Stream> b, std::unique_ptr<secure::Session> s, TlsOptions o)
       : loop(l), below(std::move(b)), session(std::move(s)), options(std::move(o)) {}
@@ -18,7 +18,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
   struct Read {
     std::span<std::byte> left;
     Stream::DoneSome done;
-    bool some = false;  // it ends with the first bytes
+    bool some = false;  // ends with the first bytes
     std::size_t size = left.size();
   };
   struct Write {
@@ -29,7 +29,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
     }
   };
 
-  // Does all that can be done now; callbacks may call read(), write() and close().
+  // Does all pending work; callbacks may call read(), write() and close().
   void work() {
     if (working) return;
     working = true;
@@ -56,7 +56,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
     });
   }
 
-  // As far as no callback follows: whoever writes may be in one.
+  // Writes without calling callbacks: the caller may itself be in one.
   void write_now() {
     if (!session->is_established()) return work_soon();
     encrypt();
@@ -74,7 +74,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
     return false;
   }
 
-  // Reads that follow from a read are served here, too: frames of a few bytes must not nest.
+  // Serves reads of a callback in the loop: many small frames must not nest.
   void deliver() {
     while (read && !failure && !is_clogged()) {
       const auto count = session->read(read->left);
@@ -87,7 +87,8 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
     }
   }
 
-  // Bytes of one call of the layer below, so that the loop turns to others in between.
+  // Encrypts the bytes of one call to the layer below, so that the loop serves other streams in
+  // between.
   void encrypt() {
     if (!write || failure || is_closed || flushing || is_clogged()) return;
     std::size_t room = kTlsPiece;
@@ -118,7 +119,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
     flushing = false;
     if (!status) {
       going.clear();
-      // What the peer said before it ended the connection tells more than that it has ended.
+      // An alert from the peer before the end explains more than the end of the connection.
       if (fetching && !is_closed) {
         write_failure = status.error();
         return;
@@ -142,7 +143,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
 
   void fetched(const Result<std::size_t>& count) {
     fetching = false;
-    if (failure) return;  // what else came is of no use
+    if (failure) return;  // later bytes are of no use
     if (count) {
       session->receive(std::span<const std::byte>(incoming).first(*count));
       has_received_tls = has_received_tls || incoming.front() == std::byte{0x16};
@@ -150,7 +151,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
       fail(write_failure && !session->is_established() ? *write_failure : described(count.error()));
     }
     work();
-    // The peer is gone, and has said nothing more.
+    // The peer has ended the connection without an alert.
     if (write_failure && !failure && !fetching) {
       fail(*write_failure);
       work();
@@ -159,7 +160,7 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
 
   Error described(const Error& error) const {
     if (session->is_established()) return error;
-    // One that has spoken TLS is only too slow, or gone.
+    // The peer has sent TLS bytes, so it is only slow or gone.
     return {error.kind, error.what + " during the TLS handshake" +
                             (has_received_tls ? ""
                                               : "; start all sites alike: with --keys, or all with "
@@ -170,14 +171,14 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
     if (!failure) failure = std::move(why);
   }
 
-  // After what goes to the peer is gone: an alert says why.
+  // Reports the failure after the outgoing bytes, which may be an alert with the reason.
   void report() {
     const auto self = shared_from_this();
     if (auto one = std::exchange(read, std::nullopt)) one->done(*failure);
     if (auto one = std::exchange(write, std::nullopt)) one->done(*failure);
   }
 
-  // The callbacks may own this stream: a loop that does not run any more frees them.
+  // The callbacks may own this stream: a stopped loop frees them.
   void report_soon() {
     if (!read && !write) return;
     loop.post(
@@ -188,14 +189,15 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
         });
   }
 
-  // Answers of TLS itself wait for a peer that does not read: nothing more is read from it.
+  // Returns true if TLS answers wait for a peer that does not read. Then its bytes are not read
+  // either.
   bool is_clogged() const { return session->outgoing().size() > kTlsPiece; }
 
   Loop& loop;
   std::unique_ptr<Stream> below;
   std::unique_ptr<secure::Session> session;
   TlsOptions options;
-  Buffer incoming, going;  // from and to the layer below
+  Buffer incoming, going;  // bytes from and to the layer below
   std::optional<Read> read;
   std::optional<Write> write;
   std::optional<Error> failure, write_failure;
@@ -224,7 +226,7 @@ class TlsStream final : public Stream {
     state_->write = {parts, std::move(done)};
     if (!state_->working) state_->write_now();
   }
-  // An alert, or what was said in place of TLS, is why it failed.
+  // After a failure, finish() lets the peer read the reason: an alert or a plain refusal.
   void close() override { end(state_->failure ? &Stream::finish : &Stream::close); }
   void finish() override { end(&Stream::finish); }
   std::uint64_t received() const override { return state_->below->received(); }

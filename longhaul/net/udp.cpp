@@ -17,19 +17,20 @@
 namespace longhaul::net {
 namespace {
 
-// Datagrams read before the loop turns to others, and by one call.
+// Datagrams read before the loop serves other sockets, and by one call.
 constexpr std::size_t kReadAtOnce = 64, kReadByOne = 16;
 constexpr int kKernelBytes = 1 << 20;
-// What the kernel cuts at once: pieces, and bytes with room for a header.
+// Limits of one segmented message: pieces, and bytes with room for a header.
 constexpr std::size_t kMostSegments = 64, kMostSegmented = 65000;
 constexpr int kUdpSegment = 103;  // UDP_SEGMENT of linux/udp.h
 
 // A run of datagrams that are one message for the kernel.
 struct Run {
-  std::size_t first = 0, count = 0, at = 0, bytes = 0;  // `at`: of its bytes
+  std::size_t first = 0, count = 0, at = 0, bytes = 0;  // `at`: offset of its bytes
 };
 
-// Runs of one size, of which the last may be shorter; or, without segments, each by itself.
+// Returns runs of one size, the last datagram of which may be shorter. Without segments, each
+// datagram is a run.
 std::vector<Run> runs_of(std::span<const std::uint32_t> sizes, bool by_segments) {
   std::vector<Run> runs;
   std::size_t at = 0;
@@ -62,7 +63,7 @@ class KernelUdpSocket final : public UdpSocket {
         uses_segments_(options.uses_segments),
         received_(std::move(received)),
         buffer_(kReadByOne * longest_) {
-    const int probe = IP_PMTUDISC_PROBE;  // no fragments; what fits is found out by whoever sends
+    const int probe = IP_PMTUDISC_PROBE;  // no fragments; the sender searches the longest size
     if (!is_v6_) ::setsockopt(descriptor_, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
     if (is_v6_) ::setsockopt(descriptor_, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof probe);
   }
@@ -101,7 +102,7 @@ class KernelUdpSocket final : public UdpSocket {
                    std::span<const std::uint32_t> sizes) override {
     std::size_t taken = 0;
     for (const Run& run : send_runs(to, bytes, sizes, runs_of(sizes, uses_segments_), taken)) {
-      // The kernel or its device does not cut: each goes by itself, from now on all do.
+      // The kernel or its device does not cut: send one by one, and keep to that if it works.
       const auto one = sizes.subspan(run.first, run.count);
       const auto of_run = bytes.subspan(run.at, run.bytes);
       std::size_t went = 0;
@@ -125,11 +126,11 @@ class KernelUdpSocket final : public UdpSocket {
   }
 
  private:
-  struct Segments {  // a control message that says how long the pieces are
+  struct Segments {  // control message with the length of the pieces
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(std::uint16_t))> bytes{};
   };
 
-  // Counts what was taken, and returns the runs that the kernel did not cut.
+  // Adds the accepted datagrams to `taken`, and returns the runs that the kernel did not cut.
   std::vector<Run> send_runs(const UdpAddress& to, std::span<const std::byte> bytes,
                              std::span<const std::uint32_t> sizes, const std::vector<Run>& runs,
                              std::size_t& taken) {
@@ -163,12 +164,12 @@ class KernelUdpSocket final : public UdpSocket {
       if (count > 0 || (errno == EINTR && count < 0)) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) break;  // lost
       if (runs[i].count > 1) uncut.push_back(runs[i]);
-      ++i;  // an error of this one, or of one before (no port, no route): the others go on
+      ++i;  // error of this datagram or an earlier one (no port, no route): send the rest
     }
     return uncut;
   }
 
-  // An error of the kernel is of a datagram that was sent (no port, no route): others go on.
+  // Reads datagrams. A kernel error concerns a sent datagram (no port, no route) and is ignored.
   void read() {
     std::array<mmsghdr, kReadByOne> messages{};
     std::array<iovec, kReadByOne> pieces{};
@@ -204,7 +205,7 @@ class KernelUdpSocket final : public UdpSocket {
   std::unique_ptr<Watch> watch_;
 };
 
-// The socket of each family, and of each address where the hosts are several of one.
+// One socket per family, and per address if a family has several hosts.
 class UdpSockets final : public UdpSocket {
  public:
   explicit UdpSockets(std::vector<std::unique_ptr<KernelUdpSocket>> all) : all_(std::move(all)) {}
@@ -228,7 +229,7 @@ class UdpSockets final : public UdpSocket {
   const std::vector<std::unique_ptr<KernelUdpSocket>> all_;
 };
 
-// A descriptor, or -1 and errno.
+// Returns a descriptor, or -1 and sets errno.
 int open_at(const std::string& host, std::uint16_t port) {
   sockaddr_in v4{};
   sockaddr_in6 v6{};
@@ -267,7 +268,7 @@ Result<std::unique_ptr<UdpSocket>> open_udp(Loop& loop, const UdpOptions& option
       continue;
     }
     failed = errno;
-    // A machine without IPv6 has the other family.
+    // A machine without IPv6 still has IPv4.
     if (failed == EADDRNOTAVAIL || failed == EAFNOSUPPORT) continue;
     all.clear();
     break;

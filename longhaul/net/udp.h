@@ -1,5 +1,5 @@
 #pragma once
-// Sockets for datagrams, of one port. One thread, the loop's, calls all of it.
+// Sockets for datagrams on one port. All calls come from the loop's thread.
 #include <array>
 #include <functional>
 #include <memory>
@@ -12,41 +12,41 @@
 
 namespace longhaul::net {
 
-// An address and a port, as the kernel has them.
+// An address and a port in the kernel's format.
 struct UdpAddress {
-  std::array<std::byte, 28> bytes{};  // of a sockaddr_in or sockaddr_in6
+  std::array<std::byte, 28> bytes{};  // a sockaddr_in or sockaddr_in6
   std::uint8_t size = 0;
   friend bool operator==(const UdpAddress&, const UdpAddress&) = default;
 };
 
 struct UdpOptions {
-  // Numerical; a socket for each. "::" is IPv6 alone.
+  // Numerical addresses, one socket each. "::" accepts IPv6 only.
   std::vector<std::string> hosts = {"::", "0.0.0.0"};
   std::uint16_t port = 0;
-  std::size_t longest = 1500;  // longer datagrams that come are dropped
-  bool uses_segments = true;   // UDP_SEGMENT, where the kernel offers it
+  std::size_t longest = 1500;  // longer received datagrams are dropped
+  bool uses_segments = true;   // UDP_SEGMENT, if the kernel supports it
 };
 
 class UdpSocket {
  public:
-  // A datagram that came, and where from; both are valid during the call.
+  // Called with a received datagram and its source, both valid during the call.
   using Received = std::function<void(std::span<const std::byte>, const UdpAddress&)>;
 
   virtual ~UdpSocket() = default;
-  // `host`: a numerical address. Empty: it is none that this socket reaches.
+  // `host`: a numerical address. Returns an empty optional if this socket cannot reach it.
   virtual std::optional<UdpAddress> address(const std::string& host, std::uint16_t port) const = 0;
-  // Datagrams that lie one behind the other in `bytes`, in as few calls of the kernel as may be:
-  // runs of one size as one message that the kernel cuts (UDP_SEGMENT), all messages by sendmmsg.
-  // Never waits: what the kernel has no room or no way for is lost, as on the way. None is
-  // fragmented: what is longer than the path takes is lost. Returns how many the kernel took.
+  // Sends consecutive datagrams of `bytes` in as few kernel calls as possible: a run of equal sizes
+  // as one message that the kernel cuts (UDP_SEGMENT), all messages by sendmmsg. Never waits.
+  // Datagrams are lost if the kernel has no buffer or route, or if they are too long for the path.
+  // They are never fragmented. Returns the number of datagrams that the kernel accepted.
   virtual std::size_t send(const UdpAddress& to, std::span<const std::byte> bytes,
                            std::span<const std::uint32_t> sizes) = 0;
-  // The differentiated services code point of what is sent (RFC 2474).
+  // Sets the differentiated services code point of later datagrams (RFC 2474).
   virtual void set_dscp(unsigned dscp) = 0;
   virtual std::uint16_t port() const = 0;
 };
 
-// Error: the port is taken, or this machine has none of the hosts.
+// Returns an Error if the port is in use or this machine has none of the hosts.
 Result<std::unique_ptr<UdpSocket>> open_udp(Loop&, const UdpOptions&, UdpSocket::Received);
 
 }  // namespace longhaul::net

@@ -1,14 +1,14 @@
 #pragma once
-// The agreed mean: under every synchronous strategy (docs/overlay/README.md).
+// The agreed mean, the basis of every synchronous strategy (docs/overlay/README.md).
 //
-// agreed_mean(G, round, z, a) = sum a_i z_i / sum a_i over exactly the members of G, or nobody gets
-// one. G are the live members of a group in one epoch. While nothing is lost a Topology brings the
-// parts together; what follows a loss is the Group's business (group.h).
+// agreed_mean(G, round, z, a) = sum a_i z_i / sum a_i over exactly the members of G, or no node
+// gets one. G are the live members of a group in one epoch. A Topology combines the parts while no
+// node is lost; the Group handles losses (group.h).
 //
-// An AgreedMean owns the groups of a node and what they share (transfer, topology, codecs), passes
-// messages and pieces to the group that they name, and keeps one timer for all. Group 0 are all
-// workers, from the beginning. A peer can make a node keep kMostOpened exchanges or groups that the
-// node itself has not begun.
+// An AgreedMean owns the groups of a node and the objects they share (transfer, topology, codecs),
+// passes messages and pieces to their group, and keeps one timer. Group 0 are all workers, from the
+// beginning. A peer can make a node keep kMostOpened exchanges or groups that the node itself has
+// not begun.
 #include <algorithm>
 
 #include "longhaul/core/registry.h"
@@ -176,7 +176,8 @@ class AgreedMean final : public Overlay, private VectorPort {
     finish(turn);
   }
 
-  // Groups are made before the topology's state is read: making them tells it of teams.
+  // Groups are made before the topology's state is read, because making them sets the topology's
+  // teams.
   void state(Archive& ar) override {
     ar.expect("agreed mean");
     ar(common_.view, common_.changed, alarm_, given_);
@@ -201,7 +202,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   }
 
   std::size_t groups() const { return groups_.size(); }
-  Time gave() const { return given_.took; }  // of the newest contribution that has left
+  Time gave() const { return given_.took; }  // that of the newest contribution sent
 
  private:
   // VectorPort
@@ -211,8 +212,8 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   Status admit(Rank from, const TransferKey& key, Range range) override {
     if (const Group* group = find(key.vector.group)) return group->admit(from, key, range);
-    if (is_over(key.epoch)) return Ok{};  // decode() makes nothing of it
-    return malformed("piece of a vector nobody has spoken of");
+    if (is_over(key.epoch)) return Ok{};  // decode() ignores it
+    return malformed("piece of a vector that no node has announced");
   }
 
   Result<std::vector<float>> decode(const TransferKey& key, Range range,
@@ -231,7 +232,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   }
 
   Status take(Rank from, const Announcement& share, Turn& turn) {
-    if (share.vector.origin != from) return malformed("share of somebody else");
+    if (share.vector.origin != from) return malformed("share of another node");
     const Group* group = find(share.vector.group);
     const bool opens = !group || !group->has(share.vector.range);
     return take_or_open(from, share.vector.group, opens, share.vector.round, share, turn);
@@ -241,7 +242,7 @@ class AgreedMean final : public Overlay, private VectorPort {
     return take_or_open(from, report.group, !find(report.group), 0, report, turn);
   }
 
-  // Hands `one` to its group, which it may open. `opens`: it begins a group or range here.
+  // Passes `one` to its group, which it may open. `opens`: it begins a group or range here.
   template <class M>
   Status take_or_open(Rank from, std::uint32_t number, bool opens, Round round, const M& one,
                       Turn& turn) {
@@ -260,7 +261,8 @@ class AgreedMean final : public Overlay, private VectorPort {
     return taken;
   }
 
-  // All members may have closed a group, and this node have dropped it, when the last notes come.
+  // Takes a note, perhaps the last one after all members have closed the group and this node has
+  // dropped it.
   Status take(Rank from, const AttemptMessage& note, Turn& turn) {
     if (find(note.vector.group)) return pass_on(from, note, turn);
     return both(turn).late(note.vector.round);
@@ -305,14 +307,14 @@ class AgreedMean final : public Overlay, private VectorPort {
     if (known) return known->take(from, one, both);
     if (is_over(one.epoch)) return both.late(one.vector.round);
     return malformed(std::string(M::kName) + " of group " + std::to_string(group) +
-                     ", which nobody has begun");
+                     ", which no node has begun");
   }
 
-  // The group is not here. What an epoch that is over has left may come when the group is
-  // dropped, or after an announcement that was late itself.
+  // Returns true if a message of an unknown group is of an earlier epoch. It may arrive after the
+  // group was dropped, or after an announcement that was late itself.
   bool is_over(Epoch epoch) const { return epoch < common_.view.epoch; }
 
-  // The group that a peer speaks of, opened if it is new. Null: it is of an epoch that is over.
+  // Returns the group that a peer names, opened if it is new. Null: it is of an earlier epoch.
   Result<Group*> open(Rank from, std::uint32_t number, const std::vector<std::uint8_t>& members,
                       Epoch epoch) {
     const RankList named = members.empty() ? common_.workers : RankList(from_bits(members));
@@ -339,7 +341,8 @@ class AgreedMean final : public Overlay, private VectorPort {
   }
 
   GroupTurn both(Turn& turn) { return {turn, within(*common_.transfer, turn)}; }
-  // What went to the host. The slowest receiver's time is that of a contribution.
+  // Handles the vectors that the host has accepted. The slowest receiver's time is that of a
+  // contribution.
   void measure(Turn& turn) {
     while (const auto sent = common_.transfer->sent()) {
       if (ReplanningTopology* const replanning = common_.topology->replanning())
@@ -352,8 +355,8 @@ class AgreedMean final : public Overlay, private VectorPort {
     }
   }
 
-  // after any input
-  // Drops groups that are over, and winds the one timer for whatever is due first.
+  // Called after every input: drops groups that have ended, and sets the one timer for the earliest
+  // due time.
   void finish(Turn& turn) {
     GroupTurn both = this->both(turn);
     std::vector<std::uint32_t> over;

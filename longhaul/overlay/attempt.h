@@ -1,7 +1,8 @@
 #pragma once
-// An Attempt is one node's part in one try to form the mean of one round in one epoch: who sends
-// what to whom, until the mean is here or a new view ends it. An Exchange (exchange.h) owns
-// attempts and gives them their inputs; a Topology makes them.
+// An Attempt is one node's part in one try to form the mean of one round in one epoch. The attempt
+// decides which pieces this node sends to which nodes, until the mean has arrived or a new view
+// ends it. An Exchange (exchange.h) owns attempts and gives them their inputs; a Topology makes
+// them.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -18,19 +19,19 @@
 
 namespace longhaul::overlay {
 
-// What an attempt is given with every input, and what it answers with. Plain data and one concrete
-// object: nothing calls back.
+// Inputs and outputs of an attempt: plain data and one concrete object, without callbacks.
 
-// The numbers of one round at one node: its own contribution, and the codecs. Made for one input;
-// what it refers to outlives it.
+// The values of one round at one node: its own contribution, and the codecs. Made for one input;
+// the referenced objects outlive it.
 class ExchangeBuffers {
  public:
-  // `own_key`: of what this node writes. `own`: its contribution; empty: none, or a phantom's.
+  // `own_key`: key of the vectors that this node writes. `own`: its contribution; empty: none, or a
+  // phantom's.
   ExchangeBuffers(Coder& coder, const Partition& grid, const CodecKey& own_key, bool exact,
                   std::span<const float> own)
       : coder_(&coder), grid_(&grid), own_key_(own_key), exact_(exact), own_(own) {}
 
-  // This node's contribution to a piece, as written for the others, and as they read it.
+  // Returns this node's contribution to a piece: encoded for the others, and as they decode it.
   Payload own_bytes(std::size_t piece) const {
     const Range at = grid_->range(piece);
     return coder_->write(own_key_, exact_ ? Coding::exact : Coding::up, at,
@@ -41,14 +42,14 @@ class ExchangeBuffers {
     return read(piece, exact_ ? Coding::exact : Coding::up, own_bytes(piece));
   }
 
-  // Numbers of this node's making as bytes, and as read from them. `coding` is exact or down.
+  // Encodes values that this node computed, and decodes them. `coding` is exact or down.
   Payload write(std::size_t piece, Coding coding, std::span<const float> values) const {
     return coder_->write(own_key_, coding, grid_->range(piece), values);
   }
 
   std::vector<float> read(std::size_t piece, Coding coding, const Payload& bytes) const {
     auto values = coder_->read(own_key_, coding, grid_->range(piece), bytes);
-    LH_CHECK(values);  // our own bytes
+    LH_CHECK(values);  // this node's own bytes
     return *std::move(values);
   }
 
@@ -60,33 +61,34 @@ class ExchangeBuffers {
   std::span<const float> own_;
 };
 
-// What an attempt wants done. Its Exchange does it when the attempt has returned, in this order.
+// Actions that an attempt requests. Its Exchange performs them in this order after the attempt has
+// returned.
 struct AttemptActions {
   struct Told {
-    VectorId about;  // whose attempt at `to` it is for
+    VectorId about;  // vector of the attempt at `to`
     Rank to = 0;
-    AttemptMessage note;  // its epoch and vector are set when it is sent
+    AttemptMessage note;  // epoch and vector are set when the Exchange sends it
     Service service;
   };
-  std::map<std::size_t, std::vector<float>> means;  // these pieces of the mean are final
-  // Everybody's share is known: these are counted, with this sum of weights.
+  std::map<std::size_t, std::vector<float>> means;  // final pieces of the mean
+  // Contributors and the sum of their weights, once all weights are known.
   std::vector<std::pair<std::vector<Rank>, double>> contributors_known;
   std::vector<std::pair<Rank, Announcement>> shares;
-  std::vector<Told> notes;  // to oneself: in the next turn
+  std::vector<Told> notes;  // one to this node arrives in its next turn
   std::optional<Contributors> roster;
   std::vector<Rank> contributors_to;
-  // What of this was posted and has not gone out is dropped, before anything new is posted.
+  // Posts whose unsent rest is dropped before anything new is posted.
   std::vector<std::pair<TransferKey, Rank>> cancelled;
   std::vector<Outgoing> posts;
-  std::string given_up;  // why this run cannot go on; "": it can
+  std::string given_up;  // why this run cannot continue; "": it can
 };
 
 struct AttemptContext : AttemptActions {
   explicit AttemptContext(const ExchangeBuffers& numbers, Time time = Time{0}, Payload bytes = {})
       : buffers(numbers), now(time), arrived(std::move(bytes)) {}
   ExchangeBuffers buffers;
-  Time now;  // of the run; not within Attempt::encoded(), which nothing may depend on the time of
-  Payload arrived;  // the bytes that the piece now taken came as; for passing them on unchanged
+  Time now;         // time of the run; not in Attempt::encoded(), which must not depend on the time
+  Payload arrived;  // encoded bytes of the piece of the mean in take(), to forward them unchanged
 };
 
 inline Contributors contributors_of(const GroupMembers& team, const CodecKey& key,
@@ -94,7 +96,7 @@ inline Contributors contributors_of(const GroupMembers& team, const CodecKey& ke
   return {team.epoch, key, weight, to_bits(counted), team.epoch};
 }
 
-// The class of pieces and shares.
+// The service of pieces and announcements.
 inline constexpr Service kBulk{.priority = 4};
 // "2, 5 and 7 more"
 inline std::string list_ranks(const std::vector<Rank>& ranks) {
@@ -111,13 +113,13 @@ inline std::string named_ranks(const std::vector<Rank>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks);
 }
 
-// What an attempt is about; outlives it.
+// The vector, members and plan of an attempt; the pointees outlive it.
 struct ExchangeSpec {
   VectorId key;
   bool exact = false;
   const GroupMembers* team = nullptr;
   const Plan* plan = nullptr;
-  bool of_senders = false;  // each value's mean is over those that sent it: Reduction
+  bool of_senders = false;  // the mean of each value is over the nodes that sent it: Reduction
   const Partition& grid() const { return plan->grid(); }
 };
 
@@ -126,25 +128,26 @@ class Attempt {
   explicit Attempt(const ExchangeSpec& spec) : spec_(spec) {}
   virtual ~Attempt() = default;
 
-  // Here is this node's contribution; weight 0: none, but it takes part. Members only, once.
+  // Adds this node's contribution; weight 0: it takes part without one. Members only, once.
   virtual void contribute(std::uint64_t length, double weight, AttemptContext&) = 0;
   virtual Status take_announcement(Rank from, const Announcement&, AttemptContext&) = 0;
-  // May `from` give this piece now, in this phase and coding? The key's vector and epoch are this
-  // attempt's. False: it was asked for and is no longer needed; it is late, and dropped. Asked
-  // when it is announced, and again when it is here.
+  // Returns true if `from` may send this piece now, in this phase and coding. The key has this
+  // attempt's vector and epoch. False: the piece is late, no longer needed, and dropped. Called
+  // when the piece is announced, and again when it has arrived.
   virtual Result<bool> admit(Rank from, const TransferKey&, std::size_t piece) const = 0;
-  // An admitted piece. An Error: its weight is not what was promised.
+  // Takes an admitted piece. An Error: it is not needed, or its weight is not the announced one.
   virtual Status take(Arrival&&, std::size_t piece, AttemptContext&) = 0;
-  // What an attempt like this one told. Also heard after its round is over here, while it lives.
+  // Takes a message from another node's attempt at this vector. Also called after the round has
+  // ended here, while the attempt exists.
   virtual Status take_message(Rank from, const AttemptMessage&, AttemptContext&) {
     return refuse(from, "a note, which this overlay has none of");
   }
 
-  virtual void on_time(AttemptContext&) {}  // due() has come, or is passed
-  // What was posted, now that there is room for it.
+  virtual void on_time(AttemptContext&) {}  // due() is reached or has passed
+  // Returns the bytes of a posted piece, when there is room for it.
   virtual Payload encoded(const TransferKey&, std::size_t piece, AttemptContext&) = 0;
   struct Progress {
-    bool reduced = false;  // all that this node owns is reduced
+    bool reduced = false;  // all pieces of this node are reduced
     bool drained = false;  // nothing is kept for sending
   };
   virtual Progress progress() const = 0;
@@ -155,9 +158,9 @@ class Attempt {
 
   const ExchangeSpec& spec() const { return spec_; }
   bool contributed() const { return contributed_; }
-  // When this attempt wants to be woken, if nothing comes before.
+  // Returns the time when this attempt must be woken if no input comes earlier.
   std::optional<Time> due() const { return due_; }
-  // Keys under which something was posted, to be cancelled when the attempt ends early.
+  // Returns the keys of all posts, which are cancelled when the attempt ends early.
   const std::set<TransferKey>& posted() const { return posted_; }
 
  protected:
@@ -175,10 +178,10 @@ class Attempt {
             spec_.exact ? Coding::exact : coding};
   }
 
-  // The class of what lies `hop` of `hops` links behind its start: see post().
+  // Returns the service of pieces that have crossed `hop` of `hops` links: see post().
   Service bulk(std::uint32_t hop, std::uint32_t hops) const {
     Service service = kBulk;
-    constexpr std::uint32_t kRanges = 64;  // those beyond share a place
+    constexpr std::uint32_t kRanges = 64;  // higher ranges share a place
     const std::uint32_t range = std::min(spec_.key.range, kRanges - 1);
     service.order = std::uint32_t((spec_.key.round * kRanges + range) * hops + hop);
     return service;
@@ -189,15 +192,16 @@ class Attempt {
             spec_.team->name};
   }
 
-  // Sends all pieces to `to` when there is room. `hop`: how many links lie behind them; of what
-  // waits for a link, older rounds go first, then lower ranges, then what has the longest way.
+  // Sends all pieces to `to` when there is room. `hop`: number of links behind them. Among waiting
+  // pieces, older rounds go first, then lower ranges, then those with the most links ahead.
   void post(const TransferKey& key, Rank to, std::vector<Range> ranges, double weight,
             std::uint32_t hop, std::uint32_t hops, AttemptContext& context) {
     posted_.insert(key);
     context.posts.push_back({key, to, std::move(ranges), weight, bulk(hop, hops)});
   }
 
-  // The owner of the first piece tells all who is counted, itself included.
+  // Sends the contributors to all members, this node included. Called at the owner of the first
+  // piece.
   void tell_contributors(std::span<const double> weights, AttemptContext& context) {
     const GroupMembers& team = *spec_.team;
     std::vector<Rank> counted;
@@ -227,17 +231,17 @@ class Attempt {
   std::set<TransferKey> posted_;
 };
 
-// Which way every piece of a vector goes, as trees: also of topologies that need none to work.
+// The routes of all pieces of a vector as trees, also for topologies that work without trees.
 struct RoutePlan {
   Forest forest;
-  Coding means = Coding::down;  // how the mean is written on its way out
-  bool all_to_all = false;      // parts go from everybody to everybody, along no tree; no mean does
+  Coding means = Coding::down;  // coding in which the mean is sent
+  bool all_to_all = false;      // parts go from every member to all others, along no tree; no mean
 };
 
-// What a topology wants to be sent and recorded, outside of any exchange.
+// The messages and figures of a topology, outside of any exchange.
 class TopologyOutput {
  public:
-  // To the topology of another member; its epoch is set.
+  // Sends to the topology of another member; carry_out() sets the epoch.
   void tell(Rank to, TopologyMessage notice) { told_.emplace_back(to, std::move(notice)); }
   void record(std::string name, Round round, double value) {  // a figure of the run
     figures_.emplace_back(std::move(name), round, value);
@@ -255,58 +259,57 @@ class TopologyOutput {
   std::vector<std::tuple<std::string, Round, double>> figures_;
 };
 
-// What a topology whose nodes agree on its trees, and on others while rounds go on, has besides
-// (forest).
+// The additional interface of a topology whose nodes agree on trees and replace them while rounds
+// continue (forest).
 class ReplanningTopology {
  public:
   virtual ~ReplanningTopology() = default;
   struct Standing {
-    // The round from which the trees of this exchange are in force; 0: they are those of
-    // Topology::forest(). Other trees have another beginning.
+    // First round of the trees of this exchange; 0: they are those of Topology::forest(). Other
+    // trees have another first round.
     Round since = 0;
-    // What keeps this node from giving its part to it; nothing: it may.
+    // Reason why this node may not contribute yet; nothing: it may.
     std::optional<std::string> hold = {};
   };
-  virtual Standing standing(const VectorId&) const = 0;  // asked again when something was heard
+  virtual Standing standing(const VectorId&) const = 0;  // asked again after each TopologyMessage
   virtual Forest forest_since(Round, const Partition&) const = 0;
-  // This node has its part, and gives it unless standing() holds it.
+  // Called when this node has its contribution, which it sends unless standing() holds it.
   virtual void on_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
-  virtual void on_contributed(const VectorId&, Time now) = 0;  // this node gives its part now
+  virtual void on_contributed(const VectorId&, Time now) = 0;  // this node contributes now
   virtual void on_mean_ready(const VectorId&, const Partition&, Time now, TopologyOutput&) = 0;
-  // A stretch of a vector came from `peer`, or is with the host on its way there.
+  // A range of a vector that arrived from `peer`, or that the host has accepted for sending to it.
   struct Moved {
     Rank peer = 0;
     bool sent = false;
     std::uint64_t bytes = 0;
-    Time waited{0};  // since it was given to the transfer; of one that was sent
+    Time waited{0};  // time since the transfer received it; of a sent range only
   };
   virtual void on_moved(const Moved&, Time now) = 0;
   virtual Status take(Rank from, const TopologyMessage&, TopologyOutput&) = 0;
 };
 
-// A way for parts to become a mean.
+// A method to form a mean from parts.
 class Topology {
  public:
   virtual ~Topology() = default;
-  // How a vector of `length` values is cut for so many workers; no piece is longer than a chunk.
+  // Cuts a vector of `length` values for `workers` workers; no piece is longer than `chunk`.
   virtual Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const {
     (void)workers;
     return {length, 1, chunk};
   }
-  // Who owns all pieces, if somebody does.
+  // Returns the node that owns all pieces, if there is one.
   virtual std::optional<Rank> server(const std::vector<Rank>& members, const View&) const {
     (void)members;
     return std::nullopt;
   }
-  // The trees that the pieces of a vector go along, the same at all nodes; nothing: there are none,
-  // and pieces belong to workers as Plan deals them.
+  // Returns the trees for the pieces of a vector, the same at all nodes; nothing: there are none,
+  // and Plan assigns the pieces to workers.
   virtual std::optional<Forest> forest(const Partition&, const GroupMembers&) const {
     return std::nullopt;
   }
-  // For whoever wants to see the plan: all that an exchange to which all contribute sends. Of a
-  // topology without a forest, all parts of a piece go straight to its owner, and the mean back.
-  // Nothing: it is decided while it runs.
-  // A star around each owner.
+  // Returns the complete traffic of an exchange to which all contribute, for display. Without a
+  // forest, each piece has a star around its owner: all parts go straight to it, and the mean back.
+  // Nothing: routes are decided while the exchange runs.
   virtual std::optional<RoutePlan> routes(const Partition& grid, const GroupMembers& team) const {
     if (auto forest = this->forest(grid, team)) return RoutePlan{*std::move(forest)};
     const Plan plan(grid, team);
@@ -325,15 +328,16 @@ class Topology {
   }
 
   virtual std::unique_ptr<Attempt> open(const ExchangeSpec&) const = 0;
-  // What outlives attempts. All attempts of the group have ended; null: the group is over.
+  // Called when a group has a new team, after all its attempts have ended; null: the group has
+  // ended.
   virtual void on_team(std::uint32_t group, const GroupMembers*) { (void)group; }
   virtual void state(Archive&) {}
 
-  // Null unless the topology's nodes agree on trees. Its state is this one's.
+  // Returns null unless the nodes of the topology agree on trees. state() covers its state.
   virtual ReplanningTopology* replanning() { return nullptr; }
 };
 
-// A topology with a server: `server`, [roles] server, or the lowest live worker where it is absent
+// A topology with a server: `server`, [roles] server, or the lowest live worker if that is absent
 // or lost.
 class ServedTopology : public Topology {
  public:

@@ -1,6 +1,6 @@
 #pragma once
-// What nodes believe of the links between them, by what the job says of its network
-// (OverlayParts::network): for overlays that plan by it. The simulator's links are never asked.
+// The nodes' belief of the links between them, taken from the job's description of its network
+// (OverlayParts::network), for overlays that plan. It never uses the simulator's links.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace longhaul::overlay {
 
-// The number of each node's site in the network, by rank. CHECKs that the network has it.
+// Returns the number of each node's site in the network, by rank. CHECKs that the network has it.
 inline std::vector<std::uint32_t> sites_of(const flow::Wan& network, const Place& place) {
   std::map<std::string_view, std::uint32_t> numbers;
   for (std::uint32_t site = 0; site < network.sites.size(); ++site)
@@ -29,11 +29,11 @@ inline std::vector<std::uint32_t> sites_of(const flow::Wan& network, const Place
   return sites;
 }
 
-// Bytes per second that a node can send another; infinite: unlimited. Empty: nothing is believed.
+// Bytes per second that a node can send to another; infinite: unlimited. Empty: no belief.
 using RateBelief = std::function<double(Rank from, Rank to)>;
 
-// By pair, uplink and downlink, or the LAN; of what changes with time the highest rate. `network`:
-// null for nothing.
+// Returns the least rate of pair, uplink and downlink, or the rate of the LAN; the highest rate of
+// links that change with time. `network`: null for no belief.
 inline RateBelief rates_of(const std::shared_ptr<const flow::Wan>& network, const Place& place) {
   if (!network) return {};
   const auto wan = std::make_shared<const flow::Wan>(flow::at_highest(*network));
@@ -46,9 +46,9 @@ inline RateBelief rates_of(const std::shared_ptr<const flow::Wan>& network, cons
   };
 }
 
-// Seconds, one way, of a node to another.
+// One-way delay from a node to another, in seconds.
 using DelayBelief = std::function<double(Rank from, Rank to)>;
-// By pair, or the LAN. `network`: null for nothing.
+// Returns the delay of the pair, or of the LAN. `network`: null for no belief.
 inline DelayBelief delays_of(const std::shared_ptr<const flow::Wan>& network, const Place& place) {
   if (!network) return {};
   return [network, sites = sites_of(*network, place)](Rank from, Rank to) {

@@ -1,8 +1,8 @@
 #pragma once
-// An Exchange is what a node keeps of one (group, range): the rounds of one vector. It holds the
-// node's own contribution to the round under way, the attempts to form its mean, and the newest
-// mean, which is kept for members that may have to fetch it. Owned by a Group (group.h), which
-// decides when attempts begin, end and are repeated.
+// An Exchange is a node's state of one (group, range): the rounds of one vector. It holds the
+// node's own contribution to the current round and the attempts to form its mean. The newest mean
+// is kept for members that may have to fetch it. Owned by a Group (group.h), which decides when
+// attempts begin, end and are repeated.
 //
 // Rounds count 0, 1, 2 ... without a gap, and all vectors have one length. A peer may be one round
 // ahead.
@@ -15,16 +15,16 @@
 
 namespace longhaul::overlay {
 
-// What all groups of one node share. Owned by AgreedMean.
+// The objects that all groups of one node share. Owned by AgreedMean.
 struct Common {
   const Place place;
   const std::unique_ptr<Transfer> transfer;
   const std::unique_ptr<Topology> topology;
   Coder coder;
-  const RankList workers;         // of the job, dead or alive
+  const RankList workers;         // all workers of the job, live or lost
   View view;                      // the newest
-  std::map<Rank, Epoch> changed;  // who was lost or came back, and the newest view of that
-  // A piece of a mean as it came, while it is taken; empty otherwise.
+  std::map<Rank, Epoch> changed;  // lost and returned ranks, and the newest view of such a change
+  // A piece of a mean as it arrived, kept while it is taken.
   struct Arrived {
     TransferKey key;
     Range range;
@@ -33,8 +33,8 @@ struct Common {
   std::vector<Arrived> arrived = {};
 
   bool newcomer() const { return place.comes_back(); }
-  // The newest view in which one of these ranks, or a server, was lost or came back. Equal at all
-  // of them, whatever else their views have in common.
+  // Returns the newest view in which one of these ranks, or a server, was lost or returned. All
+  // these ranks get the same result, however else their views differ.
   Epoch epoch_of(const RankList& ranks) const {
     Epoch newest = 0;
     for (const auto& [rank, epoch] : changed)
@@ -42,27 +42,27 @@ struct Common {
     return newest;
   }
 
-  // The longest vector that is believed.
-  // Strategies exchange parameters, buffers and a few figures; more than twice the model is a lie.
+  // Returns the length of the longest vector that a peer may announce. Strategies exchange
+  // parameters, buffers and a few figures; more than twice the model is a lie.
   std::uint64_t longest_vector() const { return 2 * place.layout->size() + 1024; }
 };
 
-// The turn of an overlay, and as its transfer sees it.
+// The turn of an overlay, and the same turn for its transfer.
 struct GroupTurn {
   Turn& own;
   Turn transfer;
   Time now() const { return own.now(); }
-  // What came too late is counted, and no fault of who sent it.
+  // Counts a late message, which is not the sender's fault.
   Status late(Round round) {
     own.record("late", round, 1);
     return Ok{};
   }
 };
 
-// A mean that is put together piece by piece. At most one is kept per exchange: the one of the last
+// A mean that is assembled piece by piece. At most one is kept per exchange: that of the last
 // round, until the first piece of the next shows that all members have the last.
 struct Mean {
-  bool kept = false;  // false: nothing here
+  bool kept = false;  // false: no mean
   Round round = 0;
   std::vector<float> values;  // phantom: none
   std::vector<bool> have;     // by piece
@@ -70,7 +70,7 @@ struct Mean {
   bool has_contributors = false;
   RankList counted;
   double weight = 0;
-  Epoch epoch = 0;  // that it was formed in
+  Epoch epoch = 0;  // epoch in which it was formed
 
   bool whole() const { return kept && has_contributors && (missing == 0 || counted.empty()); }
   void state(auto& ar) {
@@ -78,7 +78,7 @@ struct Mean {
   }
 };
 
-// Null: it is not there.
+// Returns null if the map lacks `key`.
 template <class Map>
 auto* find_in(Map& map, const typename Map::key_type& key) {
   const auto at = map.find(key);
@@ -87,8 +87,8 @@ auto* find_in(Map& map, const typename Map::key_type& key) {
 
 class Exchange {
  public:
-  // `first`: group, range, and the round that comes first here. `length` > 0. `team`: its group's,
-  // which outlives it.
+  // `first`: group, range, and the first round here. `length` > 0. `team`: the group's, which
+  // outlives the exchange.
   Exchange(Common& common, const GroupMembers& team, const VectorId& first, std::uint64_t length,
            bool exact)
       : common_(common),
@@ -102,7 +102,7 @@ class Exchange {
 
   // --- the owner of the overlay
   void begin(Round round, const Contribution& given) {
-    // Whoever has come back may stand in for a round a second time.
+    // A returned node may begin a round without a contribution a second time.
     if (common_.newcomer() && begun_ && round == next_ && !given.contributes) return;
     LH_CHECK(!begun_ && round == next_);
     begun_ = true;
@@ -114,7 +114,7 @@ class Exchange {
     if (given.contributes) values_.assign(given.values.begin(), given.values.end());
   }
 
-  // to the round that was begun, unless the topology holds it back
+  // Contributes to the round that has begun, unless the topology holds it back.
   void contribute(GroupTurn& turn) {
     const VectorId key = id(next_);
     ReplanningTopology* const replanning = common_.topology->replanning();
@@ -139,7 +139,7 @@ class Exchange {
     return Outcome{mean_.values, mean_.weight, mean_.counted, mean_.epoch, std::move(own_)};
   }
 
-  // --- messages and pieces of this epoch; of rounds that are not over, and one ahead at most
+  // --- messages and pieces of this epoch, of rounds that have not ended, at most one ahead
   Status take(Rank from, const Announcement& share, GroupTurn& turn) {
     const Round round = share.vector.round;
     AttemptContext context = this->context(round, turn.now());
@@ -171,7 +171,7 @@ class Exchange {
     return Ok{};
   }
 
-  // An attempt that still serves others hears them when its round is over here.
+  // An attempt that still serves others takes messages after its round has ended here.
   Status take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
     const Round round = note.vector.round;
     const auto attempt = attempts_.find(round);
@@ -206,7 +206,8 @@ class Exchange {
     }
     if (phase > Phase::repair || !known) return malformed("piece without a share before it");
     if (!wanted) return wanted.error();
-    // Else a liar could end the round while parts wait for room, which are read from its vector.
+    // Otherwise a liar could end the round while parts, which are read from `values_`, wait for
+    // room.
     if (phase == Phase::mean && weight_ > 0 && !sent_.at(*piece))
       return malformed("piece of a mean that lacks this node's part");
     return Ok{};
@@ -255,7 +256,7 @@ class Exchange {
     return it->second->encoded(key, *piece, context);
   }
 
-  // This node's part; see VectorPort.
+  // Returns this node's part; see VectorPort.
   std::span<const float> part_values(const TransferKey& key, Range range) {
     const auto piece = grid_.find(range);
     LH_CHECK(piece && key.coding == Coding::up && key.vector == own_key(next_) && begun_);
@@ -268,7 +269,7 @@ class Exchange {
     return common_.coder.write(key.vector, key.coding, range, values);
   }
 
-  // when an attempt wants to be woken
+  // Returns the time when an attempt must be woken.
   std::optional<Time> due() const {
     std::optional<Time> first;
     for (const auto& [round, attempt] : attempts_)
@@ -286,7 +287,7 @@ class Exchange {
     settle(turn);
   }
 
-  // After anything that may have completed a round here.
+  // Called after everything that may have completed a round here.
   void settle(GroupTurn& turn) {
     if (begun_ && mean_.whole() && mean_.round == next_) end_round(turn);
     for (auto it = attempts_.begin(); it != attempts_.end();) {
@@ -307,7 +308,7 @@ class Exchange {
     while (!attempts_.empty()) drop(attempts_.begin()->first);
   }
 
-  // what the epoch that is over has left
+  // Discards the unfinished state of the previous epoch.
   void forget_unfinished() {
     end_attempts();
     plans_.clear();
@@ -319,18 +320,18 @@ class Exchange {
     if (!team_.takes_part() && next_ > 0) lowest_ = next_ - 1;
   }
 
-  // the mean of the round under way
+  // Fetches the mean of the current round.
   void fetch_from(Rank rank, GroupTurn& turn) {
     source_ = rank;
     turn.own.send(rank, Fetch{team_.epoch, id(next_)}, {}, kControl);
   }
 
-  // this mean is here
+  // Returns true if this node has the whole mean.
   bool can_give(const VectorId& vector) const {
     return mean_.whole() && mean_.round == vector.round;
   }
 
-  // Gives the mean to a member that asks for it. An Error: for the second time.
+  // Sends the mean to a member that asks for it. An Error: it asks for the second time.
   Status repair(Rank to, GroupTurn& turn) {
     if (!served_.insert(to).second) return malformed("fetch for the second time");
     Contributors roster = contributors_of(team_, own_key(mean_.round), mean_.counted, mean_.weight);
@@ -345,16 +346,16 @@ class Exchange {
   }
 
   void follow(Round round) { next_ = lowest_ = round; }
-  // At a node that has come back: it has had no mean here, so there is none that it could give.
+  // Whether this node has returned and had no mean here yet, so that it can send none.
   bool borrowed = false;
-  std::optional<Rank> opener;  // who first spoke of it; absent: this node
+  std::optional<Rank> opener;  // rank that first sent something of it; absent: this node
 
-  Round next() const {
-    return next_;
-  }                                         // rounds whose mean this node has; a server that is
-                                            // no member: those it has reduced
-  Round lowest() const { return lowest_; }  // rounds below are over
-  bool is_told() const { return borrowed && !knows_round_; }  // `next` is what the others say
+  // Returns the number of rounds whose mean this node has; at a server that is no member: of rounds
+  // that it has reduced.
+  Round next() const { return next_; }
+  Round lowest() const { return lowest_; }  // lower rounds have ended
+  // Returns true if `next` is the round that the others report.
+  bool is_told() const { return borrowed && !knows_round_; }
   bool begun() const { return begun_; }
   bool held() const { return held_; }
   bool fetching() const { return source_.has_value(); }
@@ -394,7 +395,7 @@ class Exchange {
     for (const auto& [piece, values] : context.means) put_piece(round, piece, values);
     for (auto& [counted, weight] : context.contributors_known)
       put_contributors(round, std::move(counted), weight, team_.epoch);
-    // In the class of the pieces and before them: it comes first.
+    // With the service of the pieces and before them: an announcement arrives first.
     for (const auto& [to, share] : context.shares) turn.own.send(to, share, {}, kBulk);
     for (AttemptActions::Told& told : context.notes) {
       told.note.epoch = team_.epoch;
@@ -402,7 +403,7 @@ class Exchange {
       turn.own.send(told.to, told.note, {}, told.service);
     }
     if (context.roster) {
-      Message message;  // one buffer for all
+      Message message;  // one buffer for all receivers
       message.kind = Contributors::kKind;
       message.head = Payload(share(to_wire(*context.roster)));
       for (const Rank to : context.contributors_to) turn.own.send(to, message, kControl);
@@ -430,13 +431,13 @@ class Exchange {
     return plan.get();
   }
 
-  // see ReplanningTopology
+  // See ReplanningTopology.
   Round since(Round round) const {
     ReplanningTopology* const replanning = common_.topology->replanning();
     return replanning ? replanning->standing(id(round)).since : 0;
   }
 
-  // Nothing if no worker is left.
+  // Returns null if no worker is left.
   std::unique_ptr<Plan> make_plan(Round since) const {
     if (team_.members.empty()) return nullptr;
     Topology& topology = *common_.topology;
@@ -448,7 +449,7 @@ class Exchange {
     return std::make_unique<Plan>(grid_, team_);
   }
 
-  // Attempts keep theirs, also one that a share out of turn opened before its plan was known.
+  // Attempts keep their plans, also if an early announcement opened one before its plan was known.
   void forget_plans() {
     if (plans_.size() < 2) return;
     const Round next = since(next_);
@@ -473,7 +474,8 @@ class Exchange {
 
   void open_mean(Round round) {
     if (mean_.kept && mean_.round == round) return;
-    // Whoever fetched the last mean and contributed to this one has it, or lied about needing it.
+    // A member that fetched the last mean and contributed to this one has it, or lied about needing
+    // it.
     if (!served_.empty()) common_.transfer->cancel(repair_key(), std::nullopt);
     std::vector<float> values = std::move(mean_.values);
     values.resize(common_.place.phantom ? 0 : grid_.length());
@@ -544,22 +546,22 @@ class Exchange {
   const std::uint32_t group_, range_;
   const bool exact_;
   const Partition grid_;
-  std::map<Round, std::unique_ptr<Plan>> plans_;  // of the epoch under way, by their first round
+  std::map<Round, std::unique_ptr<Plan>> plans_;  // plans of this epoch, by first round
 
   Round next_, lowest_;
   // This node's contribution to round `next`.
   bool begun_ = false;
   bool knows_round_ = false;
-  bool held_ = false;  // the topology keeps this node from giving it
+  bool held_ = false;  // the topology keeps this node from contributing
   std::vector<float> values_;
-  double weight_ = 0;  // 0: none
+  double weight_ = 0;  // 0: no contribution
   bool wants_own_ = false;
-  std::vector<float> own_;  // of the newest mean
-  std::vector<bool> sent_;  // pieces whose part went out in the attempt under way
+  std::vector<float> own_;  // own contribution in the newest mean, as the others read it
+  std::vector<bool> sent_;  // pieces whose part was sent in the current attempt
   Mean mean_;
-  bool outcome_ = false;        // mean is for poll()
-  std::optional<Rank> source_;  // from whom round `next` is being fetched
-  std::set<Rank> served_;       // who fetched the mean in this epoch
+  bool outcome_ = false;        // the mean is for poll()
+  std::optional<Rank> source_;  // rank from which round `next` is being fetched
+  std::set<Rank> served_;       // ranks that fetched the mean in this epoch
   std::map<Round, std::unique_ptr<Attempt>> attempts_;
 };
 

@@ -9,8 +9,9 @@
 
 namespace longhaul::overlay {
 
-// All nodes in one complete binary tree. docs/overlay/binary.md
-// `order`: all places, the root's first. Below the i-th stand the (2i+1)-th and the (2i+2)-th.
+// Returns one complete binary tree of all nodes. docs/overlay/binary.md
+//
+// `order`: all places, the root first. The children of order[i] are order[2i+1] and order[2i+2].
 inline Tree binary_tree(const std::vector<std::uint32_t>& order) {
   Tree tree{.root = order.front(), .reduce_to = order, .spread_from = {}};
   for (std::size_t i = 1; i < order.size(); ++i) tree.reduce_to[order[i]] = order[(i - 1) / 2];
@@ -26,8 +27,8 @@ class Binary final : public ServedTopology {
     std::string order = "id";
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(phases,
-                   "streamed: a piece goes on when it is mixed, or its mean is there; sequential: "
-                   "when the whole vector is",
+                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
+                   "sequential: once the whole vector is",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(order,
                    "how workers fill the tree below the server: id, by rank; seeded, as drawn from "
@@ -36,8 +37,8 @@ class Binary final : public ServedTopology {
     }
   };
 
-  // Drawn once, from what all nodes draw alike, so that a loss moves nobody but those behind the
-  // gap.
+  // Draws the order once from the job's seed, so it is the same on all nodes. A loss moves only the
+  // nodes behind the gap.
   Binary(const Config& config, const OverlayParts& parts, const Place& place)
       : ServedTopology(parts.server), streamed_(config.phases == "streamed"), order_(place.size()) {
     std::iota(order_.begin(), order_.end(), Rank{0});
@@ -58,12 +59,14 @@ class Binary final : public ServedTopology {
 
  private:
   const bool streamed_;
-  std::vector<Rank> order_;  // of all nodes of the job; who is lost is left out
+  std::vector<Rank> order_;  // all nodes of the job; lost nodes are left out
 };
 
-// Groups of workers, each with one that aggregates, below one server. docs/overlay/rack.md
-// With the server at its root; `members`: by place, ascending in rank.
-// Group g are the members from g n/G to (g+1) n/G, rounded down; the lowest aggregates.
+// Returns groups of workers, each with an aggregator, below one server, the root.
+// docs/overlay/rack.md
+//
+// `members`: their number; places ascend with rank. Group g holds the members from g n/G to (g+1)
+// n/G, rounded down. Its lowest member aggregates.
 inline Tree rack_tree(std::uint32_t members, std::uint32_t groups, std::uint32_t server) {
   if (groups == 0) groups = std::uint32_t(std::lround(std::sqrt(double(members))));
   groups = std::min(groups, members);
@@ -87,8 +90,8 @@ class Rack final : public ServedTopology {
     std::uint32_t groups = 0;
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(phases,
-                   "streamed: a piece goes on when it is mixed, or its mean is there; sequential: "
-                   "when the whole vector is",
+                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
+                   "sequential: once the whole vector is",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(groups,
                    "into how many groups the workers are cut, in the order of their ranks; 0: the "
@@ -117,13 +120,14 @@ class Rack final : public ServedTopology {
 };
 
 // Recursive halving of sums, recursive doubling of means. docs/overlay/halving_doubling.md
-// The largest power of two that is not above n > 0: how many take part in the halving.
+// Returns the largest power of two that is not above n > 0: the number of members in the halving.
 inline std::uint32_t core_of(std::uint32_t n) { return std::bit_floor(n); }
 
-// The tree of the segment of `owner`, one of the first core_of(members) places.
-// In step k of the halving a node gives the half of what is left to it that the node at a distance
-// of core / 2^k needs, so a part comes nearer to its owner by the highest bit in which its place
-// differs. Those behind the core fold into the first, who bring them the mean.
+// Returns the tree of the segment of `owner`, one of the first core_of(members) places. In step k
+// of the halving a node sends half of its remaining segment: the half that the node at a distance
+// of core / 2^k needs. So a part approaches its owner by the highest bit in which their places
+// differ. Members behind the core add their parts to those of the first members, which send them
+// the mean.
 inline Tree halving_tree(std::uint32_t members, std::uint32_t owner) {
   const std::uint32_t core = core_of(members);
   Tree tree{.root = owner, .reduce_to = {}, .spread_from = {}};
@@ -139,8 +143,8 @@ class HalvingDoubling final : public Topology {
     std::string phases = "streamed";
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(phases,
-                   "streamed: a piece goes on when it is mixed, or its mean is there; sequential: "
-                   "when its whole segment is",
+                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
+                   "sequential: once its whole segment is",
                    .choices = {"streamed", "sequential"});
     }
   };
@@ -150,7 +154,8 @@ class HalvingDoubling final : public Topology {
   Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const override {
     return {length, core_of(workers), chunk};
   }
-  // The cut is for the workers that the job began with; of a smaller core each owns several shards.
+  // The cut is for the workers at the start of the job. In a smaller core each owner has several
+  // shards.
   std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
     const auto members = std::uint32_t(team.members.size());
     const std::uint64_t core = core_of(members);

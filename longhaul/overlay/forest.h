@@ -1,5 +1,5 @@
 #pragma once
-// Many trees at once, planned so that all links of the network work. docs/overlay/forest.md
+// Simultaneous trees, planned to use all links of the network. docs/overlay/forest.md
 #include <memory>
 
 #include "longhaul/overlay/belief.h"
@@ -20,31 +20,32 @@ class PlannedForest final : public Topology, private ReplanningTopology {
     std::uint32_t probe_rounds = 20;
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(phases,
-                   "streamed: a piece goes on when it is mixed, or its mean is there; sequential: "
-                   "when all of its tree is",
+                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
+                   "sequential: once all of its tree is",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(pieces,
                    "into which a vector is cut, or more; none shorter than 4,096 values or longer "
                    "than a chunk. More of them fill and drain the trees faster",
                    .min = 1, .max = 1 << 20);
-      LONGHAUL_KEY(rates,
-                   "configured: trees are planned by what the job says of its network; learned: "
-                   "from that plan on by what its traffic reaches, and anew when that changes",
-                   .choices = {"configured", "learned"});
-      LONGHAUL_KEY(drift, "learned: by how much a rate has changed when planning anew is tried",
-                   .max = 10, .unit = "share", .positive = true);
+      LONGHAUL_KEY(
+          rates,
+          "configured: trees are planned from the job's description of its network; learned: later "
+          "plans use the rates that its traffic reaches, and follow their changes",
+          .choices = {"configured", "learned"});
+      LONGHAUL_KEY(drift, "learned: change of a rate at which a new plan is tried", .max = 10,
+                   .unit = "share", .positive = true);
       LONGHAUL_KEY(ema,
                    "learned: weight of a new figure against what was known, if they differ by less "
                    "than `drift`",
                    .max = 1, .positive = true);
       LONGHAUL_KEY(probe_rounds,
-                   "learned: after so many rounds without another plan a pair that none of its "
-                   "trees uses is tried with a small part of the vector; 0: never",
+                   "learned: rounds without another plan after which a pair that none of its trees "
+                   "uses is tried with a small part of the vector; 0: never",
                    .max = 1e9, .unit = "rounds");
     }
   };
 
-  // By the sites and rates that the job says of the network; without it all links are alike.
+  // Uses the sites and rates of the job's network; without a network all links are equal.
   PlannedForest(const Config& config, const OverlayParts& parts, const Place& place)
       : config_(config),
         parameters_(place.layout ? place.layout->parameters().length : 0),
@@ -55,7 +56,7 @@ class PlannedForest final : public Topology, private ReplanningTopology {
   Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
     return {length, 1, piece_length(length, config_.pieces, chunk, shortest_piece_)};
   }
-  // A site's members take turns, from tree to tree, at being the one who speaks with other sites.
+  // Returns the first trees. A site's members take turns, from tree to tree, in leading it.
   std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
     return replanner_.first_forest(team, grid);
   }
@@ -75,7 +76,7 @@ class PlannedForest final : public Topology, private ReplanningTopology {
   const forest::Replanner& replanner() const { return replanner_; }
 
  private:
-  // Is it exchanged by all workers; is it the parameters?
+  // Returns true if all workers exchange the vector, and in planned_anew() if it is the parameters.
   static bool of_all(const VectorId& key) { return key.group == 0; }
   static bool planned_anew(const VectorId& key) { return of_all(key) && key.range == 0; }
 
@@ -88,8 +89,8 @@ class PlannedForest final : public Topology, private ReplanningTopology {
   }
 
   // ReplanningTopology
-  // What is not of the parameters, and of all, waits for the first plan alone; groups of
-  // some workers do not go by it.
+  // Exchanges of all workers other than the parameters wait for the first plan only. Groups of some
+  // workers do not use the plan.
   Standing standing(const VectorId& key) const override {
     if (!of_all(key)) return {};
     if (!planned_anew(key)) return {0, replanner_.hold_of_first()};
@@ -100,7 +101,7 @@ class PlannedForest final : public Topology, private ReplanningTopology {
     return replanner_.forest_since(since, grid);
   }
 
-  // The first plan is one for vectors like the parameters, whatever is exchanged first.
+  // Plans for vectors like the parameters at first, whichever vector is exchanged first.
   void on_ready(const VectorId& key, const Partition& grid, TopologyOutput& output) override {
     if (!of_all(key)) return;
     const bool own = planned_anew(key) || parameters_ == 0;
@@ -126,7 +127,7 @@ class PlannedForest final : public Topology, private ReplanningTopology {
   }
 
   const Config config_;
-  const std::uint64_t parameters_;  // of the job; 0: without a model
+  const std::uint64_t parameters_;  // length of the job's parameters; 0: no model
   const std::uint64_t longest_piece_, shortest_piece_;
   forest::Replanner replanner_;
 };

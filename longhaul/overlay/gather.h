@@ -1,6 +1,6 @@
 #pragma once
-// All parts to all, and no mean on its way: every node adds what all have encoded. For codecs whose
-// vectors may not be added as they are encoded. docs/overlay/gather.md
+// All parts to all members, and no mean is sent: every node adds the encoded vectors of all
+// members. For codecs whose encoded vectors may not be added. docs/overlay/gather.md
 #include <algorithm>
 #include <map>
 
@@ -78,17 +78,17 @@ class GatherAttempt final : public ReducingAttempt {
     Reduction reduction{};
     void state(auto& ar) { ar(done, reduction); }
   };
-  // This node's own bytes of a piece, once they are written. They outlive the piece's mean: who is
-  // slow still gets them.
+  // This node's own bytes of a piece, once they are written. They outlive the piece's mean, because
+  // slow nodes still need them.
   struct Own {
     std::optional<Payload> bytes;
     std::uint32_t left = 0;  // sends to come
     void state(auto& ar) { ar(bytes, left); }
   };
 
-  // A weight became known: what waited for it may go on.
+  // Called when a weight became known: pieces that waited for it may be ready.
   void go_on(AttemptContext& context) {
-    // This node's part is in every mean, so no mean is formed before it is here.
+    // This node's part is in every mean, so no mean is formed before this node contributes.
     if (!contributed()) return;
     if (is_empty(context)) return;
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) advance(piece, context);
@@ -110,7 +110,7 @@ class GatherAttempt final : public ReducingAttempt {
     if (piece == 0 && spec_.plan->root() == spec_.team->self) tell_contributors(weights_, context);
   }
 
-  // Once for all receivers.
+  // Encodes a piece once for all receivers.
   const Payload& write(Own& own, std::size_t piece, AttemptContext& context) {
     if (!own.bytes) own.bytes = context.buffers.own_bytes(piece);
     return *own.bytes;
@@ -127,7 +127,7 @@ class Gather final : public Topology {
   };
 
   Gather(const Config&, const OverlayParts&, const Place&) {}
-  // One tree: what a star sends down, every node sends to all.
+  // Returns one tree: every node sends to all others as the root of a star does.
   std::optional<RoutePlan> routes(const Partition& grid, const GroupMembers& team) const override {
     auto routes = Topology::routes(grid, team);
     routes->all_to_all = true;

@@ -1,26 +1,27 @@
 #pragma once
-// A Group is a set of workers that form means among themselves. Groups of one overlay know nothing
-// of each other: each has its own rounds, epoch, attempts and recovery. AgreedMean (agreed.h) owns
-// a node's groups and gives them their inputs.
+// A Group is a set of workers that form means among themselves. Groups of one overlay are
+// independent of each other: each has its own rounds, epoch, attempts and recovery. AgreedMean
+// (agreed.h) owns a node's groups and gives them their inputs.
 //
 // Epochs. The epoch of a group is the newest view in which one of its members, or a server, was
-// lost or came back. It is a function of the views and the members alone, so it is equal at all
-// members, whichever newer view they have reached. A view that changes nobody in the group leaves
-// its epoch, and its attempts go on. A message of a later epoch than this node's cannot come: the
-// Node holds what was sent in a view to come until it is here.
+// lost or returned. It is a function of the views and the members alone, so it is equal at all
+// members, whichever newer view they have reached. A view that changes no member of the group
+// leaves its epoch, and its attempts continue. A message of a later epoch than this node's cannot
+// arrive: the Node holds messages of a later view until it has that view.
 //
-// Recovery. In a new epoch attempts end, and all members report of how many rounds they have the
-// mean. With all reports in: if any has the mean of the round, the others fetch it from the lowest
-// such rank; if none has it, all repeat with the same values. Who took a mean and lives says so;
-// who said that it has none is frozen until then. A member contributes to round r+1 only after it
-// has the mean of r, so a piece of the mean of r+1 proves that nobody will fetch r any more.
+// Recovery. In a new epoch attempts end, and all members report the number of rounds whose mean
+// they have. With all reports in: if any has the mean of the round, the others fetch it from the
+// lowest such rank. If none has it, all repeat with the same values. Every live member with the
+// mean reports it; a member without it is frozen until all reports are in. A member contributes to
+// round r+1 only after it has the mean of r. So a piece of the mean of r+1 proves that no member
+// will fetch r again.
 //
-// Rejoin. A node that has come back knows nothing: it takes part from the round that the others'
-// reports say, and begins anew in every epoch until it has had a mean (below). Of a group that
-// was made before it came back it is no member (core/group_number.h).
+// Rejoin. A returned node knows nothing: it takes part from the round in the others' reports, and
+// starts again in every epoch until it has had a mean (below). It is no member of a group that was
+// made before it returned (core/group_number.h).
 //
-// End. A member that has closed the group keeps the last mean until all live members have closed
-// it, and answers reports and fetches; then its owner drops the Group.
+// End. A member that has closed the group answers reports and fetches. It keeps the last mean until
+// all live members have closed the group; then its owner drops the Group.
 #include <algorithm>
 
 #include "longhaul/core/group_number.h"
@@ -33,7 +34,7 @@ class Group {
   static constexpr std::size_t kMostRanges = 64;
 
  public:
-  // `members`: workers of the job, dead or alive, ascending. Group 0 has all.
+  // `members`: workers of the job, live or lost, ascending. Group 0 has all.
   Group(Common& common, std::uint32_t number, RankList members) : common_(common), number_(number) {
     team_.self = common.place.self;
     team_.workers = std::move(members);
@@ -51,7 +52,7 @@ class Group {
     opener_.reset();
     const bool again = found->begun();
     if (given.knows_round && found->is_told() && !again && found->next() != key.round) {
-      found->end_attempts();  // the others have not said yet, or one of them was wrong
+      found->end_attempts();  // no report yet, or a wrong one
       found->follow(key.round);
     }
     found->begin(key.round, given);
@@ -114,7 +115,7 @@ class Group {
     return exchange->take(from, roster, turn);
   }
 
-  // What a node tells itself stands in no queue, but a view may overtake it.
+  // Takes a note. A note to the own node stands in no queue, but a view may overtake it.
   Status take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
     if (note.vector.origin != from) return malformed("note in another's name");
     LH_LET(when, this->when(note.epoch, note.vector));
@@ -126,8 +127,9 @@ class Group {
     return turn.late(note.vector.round);
   }
 
-  // A node that began nothing before this epoch answers and waits for no report: no mean was formed
-  // without it. Nor does a node that has closed the group: it has had every mean.
+  // Takes a report. A node that began nothing before this epoch answers and waits for no report: no
+  // mean was formed without it. A node that has closed the group does not wait either: it has had
+  // every mean.
   Status take(Rank from, const Report& report, GroupTurn& turn) {
     LH_TRY(check_members(from, report.members));
     if (report.epoch > team_.epoch) return malformed("report of an epoch to come");
@@ -173,7 +175,7 @@ class Group {
 
   Status admit(Rank from, const TransferKey& key, Range range) const {
     LH_LET(when, this->when(key.epoch, key.vector));
-    if (when == When::late) return Ok{};  // decode() makes nothing of it
+    if (when == When::late) return Ok{};  // decode() ignores it
     const Exchange* exchange = find(key.vector.range);
     if (!exchange) return malformed("piece of a vector nobody has spoken of");
     return exchange->admit(from, key, range);
@@ -220,7 +222,7 @@ class Group {
     heard_.clear();
     reported_to_.clear();
     if (!team_.takes_part()) return;
-    if (closed_) return;  // it answers members that have not closed it
+    if (closed_) return;  // members that have not closed it get answers
     recover(turn);
   }
 
@@ -234,13 +236,13 @@ class Group {
     tell_closed(turn);
   }
 
-  // what the topology held back, if it may go now
+  // Contributes where the topology held this node back, if it may now.
   void contribute_held(GroupTurn& turn) {
     for (auto& [range, exchange] : exchanges_)
       if (exchange.begun() && exchange.held() && !frozen()) exchange.contribute(turn);
   }
 
-  // reports to all others, and awaits their reports
+  // Reports to all others, and awaits their reports.
   void recover(GroupTurn& turn) {
     for (const Rank to : team_.others()) {
       awaiting_reports_.insert(to);
@@ -249,8 +251,8 @@ class Group {
     if (!frozen()) resolve(turn);
   }
 
-  // Tells the others that this node has closed the group, once nothing of it is on its way.
-  // In the class of shares and pieces and behind them: nothing of the group follows from this node.
+  // Sends Closed to the others, once nothing of the group is in transit. With the service of
+  // announcements and pieces and behind them: nothing of the group follows from this node.
   void tell_closed(GroupTurn& turn) {
     const auto idle = [](const auto& one) { return one.second.idle(); };
     if (!closed_ || closed_told_ || !std::ranges::all_of(exchanges_, idle)) return;
@@ -266,7 +268,7 @@ class Group {
 
   const GroupMembers& team() const { return team_; }
   bool frozen() const { return !awaiting_reports_.empty(); }
-  // All live members have closed it, or none lives: nobody will ask for anything.
+  // Returns true if all live members have closed it, or none lives: no node will ask for anything.
   bool over() const {
     if (number_ == 0) return false;
     if (!team_.takes_part() && team_.server != team_.self) return true;
@@ -276,7 +278,8 @@ class Group {
   }
 
   bool has(std::uint32_t range) const { return exchanges_.contains(range); }
-  // Exchanges that this peer has begun and this node has not, and the group itself if it is so.
+  // Returns the number of exchanges that this peer has begun and this node has not, with the group
+  // itself if it is one.
   std::size_t opened_by(Rank peer) const {
     std::size_t count = opener_ == peer ? 1 : 0;
     for (const auto& [range, exchange] : exchanges_) count += exchange.opener == peer ? 1 : 0;
@@ -338,7 +341,8 @@ class Group {
   Exchange* find(std::uint32_t range) { return find_in(exchanges_, range); }
   const Exchange* find(std::uint32_t range) const { return find_in(exchanges_, range); }
 
-  // Is a message of this attempt to be heeded? An Error: only a broken peer can say it.
+  // Returns whether a message of this attempt is current or late. An Error: only a broken peer
+  // sends it.
   Result<When> when(Epoch epoch, const VectorId& vector) const {
     if (epoch > team_.epoch) return malformed("message of an epoch to come");
     const Exchange* exchange = find(vector.range);
@@ -360,8 +364,8 @@ class Group {
                      names(team_.name));
   }
 
-  // Who of them is alive, and has been since the group was made. While all members of the job live,
-  // the list that all nodes share.
+  // Returns the workers that are live, and have been since the group was made. While all members of
+  // the job live, this is the list that all nodes share.
   RankList living(const RankList& workers) const {
     const RankList& live = common_.view.live;
     if (live.shares(common_.place.members.all())) return workers;
@@ -394,7 +398,8 @@ class Group {
     turn.own.send(to, report, {}, kControl);
   }
 
-  // All survivors have reported: fetch the mean from one that has it, or repeat the round.
+  // Called when all survivors have reported: fetches the mean from one that has it, or repeats the
+  // round.
   void resolve(GroupTurn& turn) {
     if (common_.newcomer()) be_told();
     for (auto& [range, exchange] : exchanges_) {
@@ -442,11 +447,12 @@ class Group {
   const std::uint32_t number_;
   GroupMembers team_;
   std::map<std::uint32_t, Exchange> exchanges_;  // by range
-  std::optional<Rank> opener_;                   // who first spoke of it; absent: this node
-  // In this epoch: whose reports are awaited, have come, and to whom this node has reported.
+  std::optional<Rank> opener_;  // rank that first sent something of it; absent: this node
+  // In this epoch: ranks whose reports are awaited or have arrived, and ranks that have this
+  // node's.
   std::set<Rank> awaiting_reports_, heard_, reported_to_;
   std::map<Rank, std::map<std::uint32_t, Round>> reports_;  // until all are in
-  std::map<std::uint32_t, Round> told_;  // a node that has come back: rounds that others have had
+  std::map<std::uint32_t, Round> told_;  // returned node: rounds whose mean the others have had
   bool closed_ = false, closed_told_ = false;  // by this node
   std::set<Rank> closed_by_;                   // other members
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Inside each site over its LAN first, then between the sites, one node leading each; and back.
-// docs/overlay/hierarchical.md
+// Reduction inside each site over its LAN first, then between the sites, one node leading each; and
+// back. docs/overlay/hierarchical.md
 #include <algorithm>
 #include <memory>
 
@@ -20,7 +20,7 @@ inline Tree star_tree(std::uint32_t sites, std::uint32_t root) {
           .spread_from = std::vector<std::uint32_t>(sites, root)};
 }
 
-// From the site behind the owner round to it, and from it round to the one before it.
+// Returns the circle from the site behind the owner to it, and from it to the one before it.
 inline Tree circle_tree(std::uint32_t sites, std::uint32_t owner) {
   Tree tree = star_tree(sites, owner);
   for (std::uint32_t site = 0; site < sites; ++site) {
@@ -31,13 +31,14 @@ inline Tree circle_tree(std::uint32_t sites, std::uint32_t owner) {
   return tree;
 }
 
-// The trees between sites, by the name of the overlay: hub, rack and binary have one, with the site
-// `root` as its root; ring has one for each owner, which passes its part of the vector round.
+// Returns the trees between sites, by the name of the overlay. hub, rack and binary have one, with
+// the site `root` as its root; ring has one for each owner, which passes its part of the vector
+// round.
 inline std::vector<SiteTree> trees_between(std::string_view overlay, const SiteGroups& groups,
                                            std::uint32_t root) {
   const std::uint32_t sites = groups.size();
   if (overlay == "hub") return {{star_tree(sites, root)}};
-  // A server without workers beside it is the last site, and in none of the groups.
+  // A server without workers at its site is the last site, and in none of the groups.
   const bool apart = groups.places[root].empty();
   if (overlay == "rack") return {{rack_tree(sites - (apart ? 1 : 0), 0, root)}};
   if (overlay == "binary") {
@@ -61,8 +62,8 @@ class Hierarchical final : public Topology {
     std::uint32_t pieces = 400;
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(phases,
-                   "streamed: a piece goes on when it is mixed, or its mean is there; sequential: "
-                   "when all of its tree is",
+                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
+                   "sequential: once all of its tree is",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(between,
                    "which way sites' means go between the sites: as the vectors of workers do over "
@@ -76,7 +77,7 @@ class Hierarchical final : public Topology {
   };
 
   // The site of [roles] server is the root of hub, rack and binary, or while that is absent or lost
-  // the site of the lowest live worker. The network: as of forest.
+  // the site of the lowest live worker. The network is used as by forest.
   Hierarchical(const Config& config, const OverlayParts& parts, const Place& place)
       : config_(config),
         server_(has_root(config.between) ? parts.server : std::nullopt),
@@ -103,7 +104,7 @@ class Hierarchical final : public Topology {
 
  private:
   const Config config_;
-  const std::optional<Rank> server_;  // of hub, rack and binary
+  const std::optional<Rank> server_;  // only for hub, rack and binary
   const std::shared_ptr<const flow::Wan> network_;
   const std::vector<std::uint32_t> site_of_;  // by rank
   const std::uint64_t shortest_piece_;

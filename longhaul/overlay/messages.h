@@ -1,5 +1,5 @@
 #pragma once
-// What overlays say besides pieces of vectors: small, without bodies.
+// The messages of overlays, besides pieces of vectors: small, without bodies.
 #include <cstdint>
 #include <vector>
 
@@ -9,43 +9,43 @@
 
 namespace longhaul::overlay {
 
-// Above it, weight times value could leave the range of double.
+// Above this weight, weight times value could leave the range of double.
 inline constexpr double kMostWeight = 1e200;
 
 enum class Phase : std::uint8_t {
-  part = 0,    // somebody's contribution, or a mean of the contributions so far (ring)
+  part = 0,    // a contribution, or a mean of the contributions so far
   mean = 1,    // the mean
-  repair = 2,  // the mean, for somebody whose attempt was cut off by a loss
+  repair = 2,  // the mean, for a node whose attempt was cut off by a loss
 };
 
-// "I take part in this attempt, and this is what I bring." Sent before any piece of it, in the same
-// class of service, so it comes first.
+// A node's announcement that it takes part in this attempt, with its weight. Sent before its
+// pieces, with the same service, so it arrives first.
 struct Announcement {
   LONGHAUL_MESSAGE(1, "announcement");
   Epoch epoch = 0;
   CodecKey vector;           // origin: the sender
-  std::uint64_t length = 0;  // of the vector
+  std::uint64_t length = 0;  // length of the vector
   bool exact = false;
-  double weight = 0;                       // 0: I contribute nothing, no pieces follow
-  std::vector<std::uint8_t> members = {};  // of the group; empty: all workers
+  double weight = 0;                       // 0: no contribution, no pieces follow
+  std::vector<std::uint8_t> members = {};  // members of the group; empty: all workers
   LONGHAUL_FIELDS(epoch, vector, (length, .min = 1, .max = 0x1p40), exact,
                   (weight, .min = 0, .max = kMostWeight),
                   (members, .doc = "bits by rank", .max = 1 << 17))
 };
 
-// Who is counted in a mean, from the one who knows everybody's share.
+// The contributors to a mean, from the node that knows all weights.
 struct Contributors {
   LONGHAUL_MESSAGE(2, "contributors");
   Epoch epoch = 0;
   CodecKey vector;                    // origin: the sender
-  double weight = 0;                  // sum over those counted
+  double weight = 0;                  // sum over the contributors
   std::vector<std::uint8_t> counted;  // bit r % 8 of byte r / 8: rank r
-  Epoch formed = 0;                   // the epoch of the attempt; before `epoch` in a repair
+  Epoch formed = 0;                   // epoch of the attempt; before `epoch` in a repair
   LONGHAUL_FIELDS(epoch, vector, (weight, .min = 0, .max = kMostWeight),
                   (counted, .doc = "bits by rank", .max = 1 << 17), formed)
 };
 
-// In a new epoch of a group, to all its live members: of how many rounds this node has the mean.
+// The number of rounds whose mean the sender has, to all live members of a group in a new epoch.
 struct Report {
   LONGHAUL_MESSAGE(3, "report");
   struct Standing {
@@ -55,13 +55,13 @@ struct Report {
   };
   Epoch epoch = 0;
   std::uint32_t group = 0;
-  std::vector<std::uint8_t> members;  // of the group; empty: all workers
-  std::vector<Standing> standings;    // those left out: 0 rounds
+  std::vector<std::uint8_t> members;  // members of the group; empty: all workers
+  std::vector<Standing> standings;    // ranges left out: 0 rounds
   LONGHAUL_FIELDS(epoch, group, (members, .doc = "bits by rank", .max = 1 << 17),
                   (standings, .max = 64))
 };
 
-// To one who reported to have it: send me the mean of this round.
+// A request for the mean of this round, to a node that reported to have it.
 struct Fetch {
   LONGHAUL_MESSAGE(4, "fetch");
   Epoch epoch = 0;
@@ -69,27 +69,27 @@ struct Fetch {
   LONGHAUL_FIELDS(epoch, vector)
 };
 
-// What the attempts of one topology tell each other, as that topology writes it.
+// A message between the attempts of one topology, encoded by that topology.
 struct AttemptMessage {
   LONGHAUL_MESSAGE(5, "attempt_message");
   Epoch epoch = 0;
   CodecKey vector;                  // origin: the sender
   std::uint16_t kind = 0;           // one of the topology's messages
-  std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
+  std::vector<std::uint8_t> words;  // fields in the format of base/wire.h
   LONGHAUL_FIELDS(epoch, vector, kind, (words, .doc = "fields of that kind", .max = 1 << 17))
 };
 
-// What the topologies of one team tell each other, outside of any exchange.
+// A message between the topologies of one team, outside of any exchange.
 struct TopologyMessage {
   LONGHAUL_MESSAGE(6, "topology_message");
   Epoch epoch = 0;
   std::uint16_t kind = 0;           // one of the topology's messages
-  std::vector<std::uint8_t> words;  // its fields, as base/wire.h writes them
+  std::vector<std::uint8_t> words;  // fields in the format of base/wire.h
   LONGHAUL_FIELDS(epoch, kind, (words, .doc = "fields of that kind", .max = 1 << 18))
 };
 
-// To all other members, and a server that is none: this node has closed the group, and nothing of
-// it follows from here.
+// A notice to all other members, and to a server that is none: this node has closed the group, and
+// sends nothing more of it.
 struct Closed {
   LONGHAUL_MESSAGE(7, "closed");
   std::uint32_t group = 0;
@@ -99,7 +99,7 @@ struct Closed {
 using Messages =
     MessageList<Announcement, Contributors, Report, Fetch, AttemptMessage, TopologyMessage, Closed>;
 
-// A topology's message as a Note or Notice carries it.
+// Returns a topology's message as an AttemptMessage or TopologyMessage carries it.
 template <class Cover, MessageStruct M>
 Cover wrap(const M& fields) {
   Cover cover;
@@ -108,7 +108,8 @@ Cover wrap(const M& fields) {
   return cover;
 }
 
-// Decodes what a Note or Notice carries as whichever of the list it is, and hands it to `handle`.
+// Decodes the message in an AttemptMessage or TopologyMessage, which is one of `list`, and passes
+// it to `handle`.
 template <class List, class Cover, class Handle>
 Status unwrap(List list, const Cover& cover, Handle&& handle) {
   Buffer words(cover.words.size());
@@ -119,9 +120,9 @@ Status unwrap(List list, const Cover& cover, Handle&& handle) {
   return dispatch(list, message, std::forward<Handle>(handle));
 }
 
-// A set of ranks as messages carry it: bit r % 8 of byte r / 8 is rank r.
+// A set of ranks in a message: bit r % 8 of byte r / 8 is rank r.
 
-// as short as it can be
+// Returns the shortest form.
 inline std::vector<std::uint8_t> to_bits(const std::vector<Rank>& ranks) {
   std::vector<std::uint8_t> bits;
   for (const Rank rank : ranks) {
@@ -131,7 +132,7 @@ inline std::vector<std::uint8_t> to_bits(const std::vector<Rank>& ranks) {
   return bits;
 }
 
-// ascending
+// Returns the ranks, ascending.
 inline std::vector<Rank> from_bits(const std::vector<std::uint8_t>& bits) {
   std::vector<Rank> ranks;
   for (std::size_t bit = 0; bit < bits.size() * 8; ++bit)

@@ -1,7 +1,7 @@
 #pragma once
-// The attempt of direct and hub: every piece has an owner; all send their parts of it there, and
-// the owner sends its mean to all. Direct: every worker owns its share of the pieces. Hub: one
-// node, the server, owns them all; it may be no member at all.
+// The attempt of direct and hub. Every piece has an owner: all members send their parts to it, and
+// the owner sends its mean to all members. Direct: every worker owns its share of the pieces. Hub:
+// one node, the server, owns them all; it need not be a member.
 #include <algorithm>
 #include <map>
 
@@ -11,9 +11,9 @@
 namespace longhaul::overlay {
 
 struct OwnersOptions {
-  bool streamed = true;      // false: means go out when all that a node owns is reduced
+  bool streamed = true;      // false: means are sent when all pieces of the owner are reduced
   bool exact_means = false;  // means as fp32 whatever the codec
-  std::uint32_t window = 0;  // pieces per member on their way without their mean; 0: no limit
+  std::uint32_t window = 0;  // pieces per member in transit without their mean; 0: no limit
 };
 
 class Owners final : public ReducingAttempt {
@@ -100,7 +100,7 @@ class Owners final : public ReducingAttempt {
   }
 
  private:
-  struct Slot {  // of an owned piece
+  struct Slot {  // an owned piece
     bool open = false;
     bool done = false;
     Reduction reduction{};
@@ -113,7 +113,8 @@ class Owners final : public ReducingAttempt {
   };
 
   bool owns(std::size_t piece) const { return spec_.plan->owner(piece) == spec_.team->self; }
-  // The owner after oneself first: if all do so, their traffic spreads over the receivers.
+  // Returns the owners from the one after this node: if all do so, traffic spreads over the
+  // receivers.
   std::vector<Rank> other_owners() const {
     const auto owners = spec_.plan->owners();
     const auto after = std::ranges::upper_bound(owners, spec_.team->self);
@@ -133,7 +134,7 @@ class Owners final : public ReducingAttempt {
 
   void send_parts(AttemptContext& context) {
     const TransferKey part = key(Phase::part, Coding::up, spec_.team->self);
-    if (options_.window > 0) {  // hub: one owner, means come back in the order of the pieces
+    if (options_.window > 0) {  // hub: one owner, means arrive in the order of the pieces
       const Rank server = spec_.plan->root();
       if (server == spec_.team->self) return;
       const auto pieces = spec_.plan->pieces_of(server);
@@ -147,10 +148,10 @@ class Owners final : public ReducingAttempt {
       post(part, to, spec_.plan->ranges(spec_.plan->pieces_of(to)), weight(), 0, kHops, context);
   }
 
-  // A weight became known: what waited for it may go on.
+  // Called when a weight became known: pieces that waited for it may be ready.
   void go_on(AttemptContext& context) {
     if (is_empty(context)) return;
-    // No part will come to wake a piece if this node is the only one that contributes.
+    // No part will arrive to wake a piece if this node is the only one that contributes.
     const bool alone = all_known() && givers_ == 1 && contributed() && weight() > 0;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot)
       if (slots_[slot].open || alone) advance(slot, context);
@@ -160,7 +161,7 @@ class Owners final : public ReducingAttempt {
     Slot& slot = slots_[index];
     if (slot.done) return;
     slot.open = true;
-    // This node's own part is written when its turn comes, so that it is not kept twice.
+    // This node encodes its own part only now, so that it is not kept twice.
     if (contributed() && weight() > 0) {
       if (slot.reduction.wants(self(), weights_))
         slot.reduction.add(self(), context.buffers.own_values(mine_[index]), weights_);
@@ -174,7 +175,7 @@ class Owners final : public ReducingAttempt {
     Payload bytes = context.buffers.write(piece, coding, slots_[index].reduction.mean(total_));
     slots_[index] = {.open = true, .done = true};
     --to_reduce_;
-    // The owner, too, uses what the others will read.
+    // The owner, too, uses the mean as the others will read it.
     if (spec_.team->takes_part()) context.means[piece] = context.buffers.read(piece, coding, bytes);
     if (piece == 0) tell_contributors(weights_, context);
     const auto others = spec_.team->members.size() - (spec_.team->takes_part() ? 1 : 0);
@@ -198,7 +199,7 @@ class Owners final : public ReducingAttempt {
   std::map<std::uint32_t, Out> outbox_;        // means, by piece
 };
 
-// Everyone to everyone: each worker owns a share of the vector. docs/overlay/direct.md
+// All to all others: each worker owns a share of the vector. docs/overlay/direct.md
 class Direct final : public Topology {
  public:
   struct Config {

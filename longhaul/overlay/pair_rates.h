@@ -1,11 +1,11 @@
 #pragma once
-// What a node has learned of its links from the vectors that it sends and gets: bytes a second to
-// each peer while something waited for it, and what its own port carried at most, each way. A link
-// that idled says nothing of what it can do, so only bytes are counted that followed others without
-// a pause. What a pair reached is what it can do at least.
+// A node's rates on its links, learned from the vectors that it sends and receives. The rate to a
+// peer is in bytes/s while data waited for it; the rate of the own port, each way, is the most that
+// it carried. An idle link says nothing about its capacity, so only bytes are counted that followed
+// others without a pause. The rate of a pair is a lower bound of its capacity.
 //
-// Owned by the Replanner of a node. It asks nobody: all that it knows are sizes and times of what
-// went by. Memory: a few numbers for each peer.
+// Owned by the Replanner of a node. No messages: the only inputs are sizes and times of traffic.
+// Memory: a few numbers for each peer.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace longhaul::overlay::forest {
 
 // The most that a port carried over a run of messages.
 class PortMeter {
-  static constexpr std::uint32_t kWindow = 64;  // messages over which a port's rate is taken
+  static constexpr std::uint32_t kWindow = 64;  // messages per measurement of a port's rate
 
  public:
   void add(std::uint64_t bytes, Time now) {
     if (!since_) {
-      since_ = now;  // when this one began is not known
+      since_ = now;  // the start of this one is unknown
       return;
     }
     bytes_ += bytes;
@@ -34,7 +34,7 @@ class PortMeter {
     bytes_ = messages_ = 0;
   }
 
-  // bytes/s at most since it was closed last; 0: too few messages to say
+  // Returns the most bytes/s since the last close(); 0: too few messages to say.
   double close() {
     const double most = most_;
     *this = {};
@@ -44,19 +44,18 @@ class PortMeter {
   void state(auto& ar) { ar(since_, bytes_, messages_, most_); }
 
  private:
-  std::optional<Time> since_;  // when the run began
+  std::optional<Time> since_;  // start of the run
   std::uint64_t bytes_ = 0;
   std::uint32_t messages_ = 0;
   double most_ = 0;
 };
 
 class PairRates {
-  static constexpr std::uint32_t kLeast = 4;  // messages that a pair's figure takes
-  static constexpr double kFull = 0.9;        // of the most that a port carried
-  static constexpr double kTop = 0.9;         // of the quickest peer's rate
-  static constexpr double kReluctance =
-      0.05;  // weight of what is lower and need not be the link's fault
-  static constexpr double kForgetting = 0.01;  // of what a port carried once
+  static constexpr std::uint32_t kLeast = 4;   // fewest messages for a pair's rate
+  static constexpr double kFull = 0.9;         // share of the most that a port carried
+  static constexpr double kTop = 0.9;          // share of the quickest peer's rate
+  static constexpr double kReluctance = 0.05;  // weight of a lower rate on a full port
+  static constexpr double kForgetting = 0.01;  // decay of a port's maximum per round
 
  public:
   struct Known {
@@ -65,11 +64,11 @@ class PairRates {
     void state(auto& ar) { ar(rate, age); }
   };
 
-  // `ema`: weight of a new figure against what was known, in (0, 1]. One that differs by more than
-  // the share `step` is no noise: it takes the other's place.
+  // `ema`: weight of a new figure, in (0, 1]. A figure that differs by more than the share `step`
+  // is no noise: it replaces the old one.
   PairRates(double ema, double step) : ema_(ema), step_(step) {}
 
-  // A stretch of a vector was handed to the host; it had waited for `waited`.
+  // Called when the host has accepted a range of a vector, which had waited for `waited`.
   void on_sent(Rank to, std::uint64_t bytes, Time waited, Time now) {
     const auto [at, fresh] = runs_.try_emplace(to);
     Run& run = at->second;
@@ -77,7 +76,7 @@ class PairRates {
       run.begun = run.last = now;
       return;
     }
-    // What goes at the very time at which a run begins fills the host's room, not the link.
+    // Bytes at the very start of a run fill the host's buffer, not the link.
     if (now > run.begun) {
       run.busy += now - run.last;
       run.bytes += bytes;
@@ -89,10 +88,10 @@ class PairRates {
 
   void on_received(std::uint64_t bytes, Time now) { down_meter_.add(bytes, now); }
 
-  // A round is over: what was measured in it is learned. `sharing`: nodes that send and get through
-  // the same port, this one counted.
-  // Several that share a full port get the same of it, and each could have more alone: so what is
-  // lower than before says nothing of a pair that is among the quickest of a full port.
+  // Learns the rates of a round that has ended. `sharing`: nodes that send and receive through the
+  // same port, this one included. Pairs that share a full port get equal parts of it, and each
+  // could have more alone. So a lower rate says nothing about a pair that is among the quickest of
+  // a full port.
   void close(std::uint32_t sharing = 1) {
     double top = 0;
     std::map<Rank, double> measured;
@@ -122,9 +121,9 @@ class PairRates {
 
  private:
   struct Run {      // messages to one peer without a pause
-    Time begun{0};  // when the first went, for which the host had room
-    Time last{0};   // when the newest went
-    Time busy{0};   // of this round, while others waited
+    Time begun{0};  // time of the first, for which the host had room
+    Time last{0};   // time of the newest
+    Time busy{0};   // time in this round while others waited
     std::uint64_t bytes = 0;
     std::uint32_t messages = 0;
     void state(auto& ar) { ar(begun, last, busy, bytes, messages); }

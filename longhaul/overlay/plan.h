@@ -1,5 +1,5 @@
 #pragma once
-// Who takes part in the attempts of one epoch, who owns which piece, and which way its parts go.
+// The members of the attempts of one epoch, the owner of each piece, and the paths of its parts.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -13,10 +13,10 @@
 
 namespace longhaul::overlay {
 
-// How a vector is cut, the same on all nodes for the whole job: into shards of equal length, one
-// for each worker the job began with (a hub: one), and those into pieces of at most a chunk.
-// Members come and go; the cut stays, so that a repeat after a loss sends the same bytes. What
-// changes is who owns a piece (plan.h).
+// The cut of a vector, the same on all nodes for the whole job. There is a shard of equal length
+// for each worker at the beginning of the job (a hub: one), cut into pieces of at most a chunk.
+// Members come and go; the cut stays, so that a repeat after a loss sends the same bytes. Only the
+// owners of pieces change (Plan).
 class Partition {
  public:
   Partition() = default;
@@ -44,7 +44,7 @@ class Partition {
     return {offset, std::min(longest_, start(shard + 1) - offset)};
   }
 
-  // The piece that is exactly this stretch, if there is one.
+  // Returns the piece with exactly this range, if there is one.
   std::optional<std::size_t> find(Range range) const {
     if (range.offset >= length_) return std::nullopt;
     // start(s) is rounded down: the guess may be one too low.
@@ -61,25 +61,25 @@ class Partition {
   std::uint64_t length_ = 0;
   std::uint64_t shards_ = 1;
   std::uint64_t longest_ = 1;
-  std::vector<std::size_t> first_;  // piece of each shard, and one behind the last
+  std::vector<std::size_t> first_;  // first piece of each shard, and the number of pieces
 };
 
 struct GroupMembers {
   Rank self = 0;
   Epoch epoch = 0;
-  RankList workers;            // the group's, dead or alive
-  RankList members;            // those that live
-  std::optional<Rank> server;  // of a hub: owns every piece; need not be a member
-  // `workers` as messages carry them, in messages.h; empty: all workers of the job.
+  RankList workers;            // workers of the group, live or lost
+  RankList members;            // live workers
+  std::optional<Rank> server;  // server of a hub: owns every piece; need not be a member
+  // `workers` in the form of messages.h; empty: all workers of the job.
   std::vector<std::uint8_t> name = {};
-  std::uint32_t founders = 0;  // as in View, of the group of all workers; 0: its workers are fixed
-  // That vectors are cut into: one for each worker that the run began with.
+  std::uint32_t founders = 0;  // as in View, for the group of all workers; 0: its workers are fixed
+  // Returns the number of shards of a vector: one for each worker at the beginning of the run.
   std::uint32_t shards() const {
     if (founders == 0) return std::uint32_t(workers.size());
     return std::uint32_t(std::ranges::lower_bound(workers, founders) - workers.begin());
   }
 
-  // Place in members.
+  // Returns the place in members.
   std::optional<std::uint32_t> index_of(Rank rank) const {
     const auto it = std::ranges::lower_bound(members, rank);
     if (it == members.end() || *it != rank) return std::nullopt;
@@ -87,7 +87,8 @@ struct GroupMembers {
   }
 
   bool takes_part() const { return index_of(self).has_value(); }
-  // Places in trees (tree.h): the members', and behind them that of a server that is none.
+  // Returns the number of places in trees (tree.h): the members, and behind them a server that is
+  // none.
   std::uint32_t nodes() const {
     return std::uint32_t(members.size()) + (server && !index_of(*server) ? 1 : 0);
   }
@@ -102,7 +103,8 @@ struct GroupMembers {
     return std::nullopt;
   }
 
-  // The others, beginning after oneself: if all do so, their traffic spreads over the receivers.
+  // Returns the others, from the one after this node: if all do so, traffic spreads over the
+  // receivers.
   std::vector<Rank> others() const {
     std::vector<Rank> ranks;
     const auto after = std::ranges::upper_bound(members, self);
@@ -117,7 +119,7 @@ struct GroupMembers {
 
 class Plan {
  public:
-  // Shard s belongs to worker s; a lost worker's pieces are dealt over the members in turn.
+  // Shard s belongs to worker s; a lost worker's pieces are assigned to the members in turn.
   Plan(const Partition& grid, const GroupMembers& team) : grid_(&grid) {
     LH_CHECK(!team.members.empty());
     const auto owner = [&](std::size_t piece) {
@@ -130,7 +132,7 @@ class Plan {
     deal(std::move(by_piece));
   }
 
-  // A piece belongs to the root of its tree. CHECKs that the forest is one of this team.
+  // A piece belongs to the root of its tree. CHECKs that the forest fits this team.
   Plan(const Partition& grid, const GroupMembers& team, const Forest& forest) : grid_(&grid) {
     const Status good =
         check_forest(forest, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
@@ -139,16 +141,16 @@ class Plan {
     for (const std::uint32_t tree : forest.tree_of)
       by_piece.push_back(team.node(forest.trees[tree].root));
     deal(std::move(by_piece));
-    // Whoever stands outside (a server of another kind) has no use for the trees.
+    // A node outside (a server of another kind) needs no trees.
     if (const auto place = team.place_of(team.self)) tree_set_.emplace(forest, *place);
   }
 
   const Partition& grid() const { return *grid_; }
   Rank owner(std::size_t piece) const { return owners_[slot_[piece]]; }
-  // Has everybody's share: the owner of the first piece.
+  // Returns the node that knows all weights: the owner of the first piece.
   Rank root() const { return owner(0); }
-  std::span<const Rank> owners() const { return owners_; }  // of at least one piece, ascending
-  // ascending
+  std::span<const Rank> owners() const { return owners_; }  // owners of pieces, ascending
+  // Returns the pieces of `rank`, ascending.
   std::span<const std::uint32_t> pieces_of(Rank rank) const {
     const auto it = std::ranges::lower_bound(owners_, rank);
     if (it == owners_.end() || *it != rank) return {};
@@ -162,7 +164,7 @@ class Plan {
     return ranges;
   }
 
-  // What this node has to do with the trees; only where the pieces go along some.
+  // Returns this node's view of the trees; only if the pieces go along trees.
   const TreeSet& tree_set() const { return tree_set_.value(); }
 
  private:
@@ -180,7 +182,7 @@ class Plan {
 
   const Partition* grid_;
   std::vector<Rank> owners_;
-  std::vector<std::uint32_t> slot_;                // of each piece, in owners_
+  std::vector<std::uint32_t> slot_;                // by piece, index in owners_
   std::vector<std::vector<std::uint32_t>> owned_;  // by slot
   std::optional<TreeSet> tree_set_;
 };

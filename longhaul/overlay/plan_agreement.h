@@ -1,16 +1,18 @@
 #pragma once
-// How the nodes of a team come to one plan of trees, and go over to the next while rounds go on.
-// The lowest live rank, the planner, sends a plan with the round that it starts in; all check it
-// and tell all that they have it. Who has it gives nothing to the round before `start` until all
-// have told so. The first plan starts in round 0, whatever the round: nobody gives anything before
-// it.
+// How the nodes of a team agree on a plan of trees, and switch to the next while rounds continue.
+// The lowest live rank, the planner, sends a plan with its first round, `start`. Every node checks
+// the plan and acknowledges it to all others. A node with the plan does not contribute to the round
+// before `start` until it has all acknowledgements. The first plan starts in round 0, whatever the
+// current round: no node contributes before it.
 //
-// Why all start alike: the planner has given nothing to the round before `start` when it sends the
-// plan, and gives nothing until all have it; nobody has the mean of that round without its part, so
-// nobody sends anything of round `start` before all know what goes for it. Rounds under way go on.
+// All nodes start in the same round: the planner has not contributed to the round before `start`
+// when it sends the plan, and does not until all have it. No node has the mean of that round
+// without the planner's part. So no node sends anything of round `start` before all know its trees.
+// Rounds under way continue.
 //
-// A new epoch voids all plans: with whom they were agreed is gone. Owned by a node's Replanner; one
-// sequence of rounds. Memory: the first plan, those of rounds that are not over, one not begun.
+// A new epoch voids all plans, because other nodes had agreed on them. Owned by a node's Replanner;
+// one sequence of rounds. Memory: the first plan, those of rounds that have not ended, one that has
+// not begun.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,14 +29,14 @@
 
 namespace longhaul::overlay::forest {
 
-// It tells plans apart that a planner sent by mistake or whim; it withstands nobody who looks for
-// two plans with one digest.
+// Tells plans apart that a planner sent by mistake. No protection against an attacker who
+// constructs two plans with one digest.
 inline std::uint64_t digest_of(const NewPlan& plan) {
   const Buffer bytes = to_wire(plan);
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-// without version and start
+// Returns the plan without version and start.
 inline NewPlan to_message(const SitePlan& trees) {
   NewPlan plan;
   plan.lag = trees.lag;
@@ -46,7 +48,7 @@ inline NewPlan to_message(const SitePlan& trees) {
   return plan;
 }
 
-// An Error: they are no trees of so many sites, or their shares do not add up to 1.
+// Returns an Error if they are no trees of `sites` sites, or their shares do not add up to 1.
 inline Result<SitePlan> from_message(const NewPlan& plan, std::uint32_t sites) {
   SitePlan made{{}, plan.lag};
   Forest forest;
@@ -66,13 +68,14 @@ inline Result<SitePlan> from_message(const NewPlan& plan, std::uint32_t sites) {
 }
 
 class PlanAgreement {
-  static constexpr std::size_t kMostWords = 1 << 18;  // of a notice
+  static constexpr std::size_t kMostWords = 1 << 18;  // bytes in a message
   static constexpr Round kLead = 2;                   // rounds from the planner's to a plan's first
-  // The last part of whoever gets the plan may have gone to the round before the planner's.
+  // The receiver of a plan may have contributed last to the round before the planner's.
   static constexpr Round kFarthest = kLead + 1;
 
  public:
-  // `members`: of the team, ascending, oneself among them or not. `sites`: between which trees are.
+  // `members`: the team's, ascending, with or without this node. `sites`: number of sites in the
+  // trees.
   void new_team(Epoch epoch, Rank self, const std::vector<Rank>& members, std::uint32_t sites) {
     *this = {};
     epoch_ = epoch;
@@ -84,35 +87,36 @@ class PlanAgreement {
   Rank planner() const { return members_.front(); }
   bool plans() const { return !members_.empty() && planner() == self_; }
 
-  // This node gives its part to that round now.
+  // Called when this node contributes to that round.
   void on_contributed(Round round) {
     LH_CHECK(!hold(round));
     given_ = round;
     forget();
   }
 
-  // It has the mean of that round, whether it gave a part in this epoch or not.
+  // Called when this node has the mean of that round, whether it contributed in this epoch or not.
   void on_mean_ready(Round round) {
     if (!given_ || *given_ < round) given_ = round;
   }
 
-  // What keeps it from doing so: "plan 2: acknowledgements of ranks 1, 3".
+  // Returns why this node may not contribute: "plan 2: acknowledgements of ranks 1, 3". Nothing: it
+  // may.
   std::optional<std::string> hold(Round round) const {
     for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan)
       if (plan->first <= round + 1) return hold_of(plan->second.version);
     return hold_of_first();
   }
 
-  // The same of what goes by the first plan.
+  // Returns the same for exchanges that use the first plan.
   std::optional<std::string> hold_of_first() const {
     if (members_.empty()) return std::nullopt;
     return plans_.empty() ? "the plan of rank " + std::to_string(planner()) : hold_of(1);
   }
 
-  // The planner has its first plan to send.
+  // Returns true if this node is the planner and has not sent its first plan.
   bool lacks_first() const { return plans() && plans_.empty(); }
-  // For all others. One that is too large to be sent goes without trees: each node goes
-  // by its own. CHECKs lacks_first().
+  // Returns the plan for all others. A plan that is too large for a message has no trees: each node
+  // plans its own. CHECKs lacks_first().
   NewPlan propose_first(const SitePlan& wanted) {
     LH_CHECK(lacks_first());
     NewPlan plan;
@@ -125,15 +129,16 @@ class PlanAgreement {
     return plan;
   }
 
-  // The first plan, if it is here; without trees: each node's own.
+  // Returns the first plan. Null: it has not arrived; without trees: each node plans its own.
   const SitePlan* first() const { return plans_.empty() ? nullptr : &plans_.at(0).plan; }
-  // The planner may send another plan: all have the last, and this one can start after it.
+  // Returns true if the planner may send another plan: all have the last, and this one can start
+  // after it.
   bool may_propose() const {
     if (!plans() || plans_.empty() || !given_ || !lacking(version_).empty()) return false;
     return plans_.rbegin()->first < *given_ + kLead;
   }
 
-  // For all others. Nothing: it is too large to be sent. CHECKs may_propose().
+  // Returns the plan for all others. Nothing: it is too large for a message. CHECKs may_propose().
   std::optional<NewPlan> propose(const SitePlan& wanted) {
     LH_CHECK(may_propose());
     if (wanted.trees.size() > kMostTrees || sites_ > kMostSites) return std::nullopt;
@@ -145,7 +150,7 @@ class PlanAgreement {
     return plan;
   }
 
-  // The answer to all others, or why the plan is refused.
+  // Returns the answer to all others, or why the plan is refused.
   Result<PlanAck> take(Rank from, const NewPlan& plan) {
     const auto refuse = [&](const std::string& why) {
       return malformed("plan " + std::to_string(plan.version) + " of rank " + std::to_string(from) +
@@ -170,7 +175,8 @@ class PlanAgreement {
     return PlanAck{own.version, own.digest};
   }
 
-  // It may be about the plan after the newest here, which is on its way.
+  // Takes an acknowledgement, possibly of the plan after the newest here, which is still in
+  // transit.
   Status take(Rank from, const PlanAck& given) {
     const auto refuse = [&](const std::string& why) {
       return malformed("acknowledgement of plan " + std::to_string(given.version) + " by rank " +
@@ -190,15 +196,15 @@ class PlanAgreement {
     return Ok{};
   }
 
-  // Since when the trees of a round are in force; 0: they are the first.
+  // Returns the round since which the trees of `round` are in force; 0: they are the first.
   Round since(Round round) const {
     const auto next = plans_.upper_bound(round);
     return next == plans_.begin() ? 0 : std::prev(next)->first;
   }
 
-  // In force from that round on, which is not 0.
+  // Returns the plan that is in force from that round on, which is not 0.
   const SitePlan& plan(Round since) const { return plans_.at(since).plan; }
-  // The newest, in force or agreed on; null: there is none yet.
+  // Returns the newest plan, in force or agreed on; null: there is none yet.
   const SitePlan* newest() const {
     return plans_.empty() ? nullptr : &plans_.rbegin()->second.plan;
   }
@@ -251,8 +257,8 @@ class PlanAgreement {
     return "plan " + std::to_string(version) + ": acknowledgements of " + named_ranks(ranks);
   }
 
-  // Attempts are open of the round before the one under way, at the earliest. What is no round of
-  // the parameters goes by the first plan for good.
+  // The oldest open attempts are of the round before the current one. Exchanges that are no rounds
+  // of the parameters always use the first plan.
   void forget() {
     while (plans_.size() > 2 && std::next(plans_.begin(), 2)->first + 1 <= *given_)
       plans_.erase(std::next(plans_.begin()));
@@ -262,9 +268,9 @@ class PlanAgreement {
   Rank self_ = 0;
   std::vector<Rank> members_;
   std::uint32_t sites_ = 0;
-  std::uint32_t version_ = 0;     // of the newest plan here
-  std::optional<Round> given_;    // the last round that lacks nothing of this node
-  std::map<Round, Known> plans_;  // by start; the first at 0
+  std::uint32_t version_ = 0;     // version of the newest plan here
+  std::optional<Round> given_;    // the last round that needs nothing more from this node
+  std::map<Round, Known> plans_;  // by start; that of the first is 0
   std::map<Rank, Ack> acks_;      // the newest of each other member
 };
 

@@ -11,13 +11,13 @@
 namespace longhaul::overlay::forest {
 namespace {
 
-constexpr double kGain = 1.02;  // that another plan has to be quicker
-// What a port carried is what it can at least; nothing says that it was full. Where ports alone
-// limit, plans are the same whatever they are taken to be together.
+constexpr double kGain = 1.02;  // ratio by which another plan must be quicker
+// A port can carry at least what it carried, and may not have been full. If only ports limit, plans
+// are the same for every common factor.
 constexpr double kUnseen = 2;
-constexpr double kProbeShare = 0.02;   // of the vector
+constexpr double kProbeShare = 0.02;   // share of the vector
 constexpr double kAlike = 1e6;         // bytes/s
-constexpr Round kPatience = 8;         // rounds in which a pair that is tried has to show itself
+constexpr Round kPatience = 8;         // rounds in which a tried pair must show its rate
 constexpr Round kLongestPause = 320;   // rounds
 constexpr std::uint32_t kNever = ~0u;  // an age
 
@@ -26,11 +26,11 @@ using Sites = std::vector<std::uint32_t>;
 
 struct Measured {
   std::map<flow::SitePair, double> rates;        // bytes/s, by place of the site
-  std::map<flow::SitePair, std::uint32_t> ages;  // of the newest figure, rounds
-  std::map<std::uint32_t, double> up, down;      // of sites whose every node knows its own
+  std::map<flow::SitePair, std::uint32_t> ages;  // rounds since the newest figure
+  std::map<std::uint32_t, double> up, down;      // by site, if all its nodes know theirs
 };
 
-// Nodes of a site share its links, so what they reach at one time adds up.
+// Returns the sums over the nodes of each site, which share its links.
 Measured measured_of(const SiteGroups& groups, const Sites& site_of, const Reports& reports) {
   Measured all;
   std::map<std::uint32_t, bool> up_known, down_known;
@@ -53,10 +53,10 @@ Measured measured_of(const SiteGroups& groups, const Sites& site_of, const Repor
   return all;
 }
 
-// What the job says of the network between the sites; no rates: nothing.
+// The job's network between the sites; without rates if the job has none.
 struct Believed {
   flow::Wan wan;
-  std::vector<double> shares;  // of each pair while all are busy, which is how rates are measured
+  std::vector<double> shares;  // by pair, while all are busy, as when rates are measured
 };
 
 Believed believed_of(const SiteGroups& groups, const flow::Wan* network) {
@@ -75,13 +75,14 @@ Believed believed_of(const SiteGroups& groups, const flow::Wan* network) {
   return all;
 }
 
-// Not less than what it carried, and not so much more that nothing is left of what was measured.
+// Returns the rate of a port: at least what it carried, and at most kUnseen times as much.
 double port(double carried, const flow::Rate& said) {
   const double most = carried * kUnseen;
   return said ? std::clamp(*said, carried, most) : most;
 }
 
-// A pair that was not measured counts as the job has it, else as the slowest that was.
+// Returns the measured network. A pair without a measurement has the job's rate, else the slowest
+// measured one.
 flow::Wan network_by(const Measured& measured, const Believed& believed) {
   flow::Wan wan = believed.wan;
   double slowest = kAlike;
@@ -130,7 +131,7 @@ double busiest(const std::vector<SiteTree>& trees, const flow::Wan& between) {
   return load.fullest();
 }
 
-// Only who has nobody below it has all of its part at once, and so keeps the link busy.
+// Prefers a leaf as sender: only a leaf has all of its part at once, and so keeps the link busy.
 SitePlan with_probe(SitePlan plan, std::uint32_t from, std::uint32_t to) {
   std::vector<SiteTree>& trees = plan.trees;
   SiteTree* best = nullptr;
@@ -180,7 +181,7 @@ void RatePlanner::keep() {
   taken_back_ = false;
 }
 
-// The plan that comes back is on trial, too: if it is no better now, the network has changed.
+// Returns the plan before, which is on trial, too: if it is no better now, the network has changed.
 std::optional<SitePlan> RatePlanner::go_back(Round round) {
   if (std::exchange(taken_back_, !taken_back_)) {
     paused_until_ = round;
@@ -197,8 +198,8 @@ std::optional<SitePlan> RatePlanner::go_back(Round round) {
 
 namespace {
 
-// From the last part given to the mean: who gave last waited least. 0: reports are of more than one
-// round, or nobody gave a part.
+// Returns the time from the last contribution to the mean: the last contributor waited least. 0:
+// reports are of more than one round, or no node contributed.
 double seconds_of(Round round, const Reports& reports) {
   double least = 0;
   for (const auto& [rank, report] : reports) {
@@ -263,7 +264,8 @@ std::optional<SitePlan> RatePlanner::consider(const SiteGroups& groups, const Si
   return base_;
 }
 
-// The pair of which nothing was heard for the longest time, or ever; of several the first.
+// Returns a plan that tries the pair without a measurement for the longest time, or ever; of
+// several the first.
 std::optional<SitePlan> RatePlanner::probe(const Ages& ages, std::uint32_t sites, Round round) {
   if (config_.probe_rounds == 0 || round < changed_ + config_.probe_rounds) return std::nullopt;
   std::optional<flow::SitePair> oldest;

@@ -1,7 +1,7 @@
 #pragma once
-// Whether a plan is worth what was expected of it: what its rounds take, beside those of the plan
-// before. Rates are measured beside others that share a port, so a plan by them may be slower than
-// the one that it replaces; only its rounds show it. docs/overlay/forest-learned.md
+// PlanTrial decides whether to keep a plan, from the times of its rounds and of those of the plan
+// before. Rates are measured while others share a port, so a plan by them may be slower than the
+// one that it replaces; only its rounds show this. docs/overlay/forest-learned.md
 //
 // Owned by the planner's RatePlanner; a pure function of its inputs, in that order.
 #include <algorithm>
@@ -19,13 +19,13 @@
 namespace longhaul::overlay::forest {
 
 class PlanTrial {
-  // bbr rests for 0.2 s every 10 s: one round may show a fifth more than the next.
-  static constexpr std::uint32_t kRounds = 3;       // after which the least difference counts
-  static constexpr std::uint32_t kMostUnknown = 8;  // rounds of which nobody can say
-  static constexpr double kNoise = 1.02;            // of what the plan before took
-  static constexpr double kClearlyWorse = 1.10;     // and is told by one round
+  // bbr rests for 0.2 s every 10 s: one round may take a fifth longer than the next.
+  static constexpr std::uint32_t kRounds = 3;  // rounds after which the least difference counts
+  static constexpr std::uint32_t kMostUnknown = 8;  // rounds without a known time
+  static constexpr double kNoise = 1.02;            // share of the earlier plan's time
+  static constexpr double kClearlyWorse = 1.10;     // for a verdict after one round
 
-  // The quicker of the last two rounds: what held one up says nothing about the plan.
+  // Returns the quicker of the last two rounds: a delay in one says nothing about the plan.
   static double quicker(double last, double second_last) {
     return second_last > 0 ? std::min(last, second_last) : last;
   }
@@ -33,13 +33,13 @@ class PlanTrial {
  public:
   enum class Verdict : std::uint8_t { none, kept, worse };
 
-  // Another plan comes in force in round `start`, and is on trial from then on. Several may be on
-  // their way; the last of them is tried, against the quickest of those before it.
+  // Adds a plan that comes into force in round `start`, and is on trial from then on. Several can
+  // be pending; the last is tried, against the quickest of those before it.
   void propose(Round start) { coming_.push_back(start); }
   bool under_way() const { return running_ || !coming_.empty(); }
   bool running() const { return running_; }
-  // The rounds from here on go by the plan in force since then. True: the plan before it was
-  // quicker than the one to go back to, and takes its place.
+  // Called when later rounds use the plan in force since `since`. Returns true if the plan before
+  // it was quicker than the plan to return to, and takes its place.
   bool enter(Round since) {
     if (since == since_) return false;
     const double took_s = quicker(last_s_, second_last_s_);
@@ -55,8 +55,8 @@ class PlanTrial {
     return better;
   }
 
-  // A round took so long by the plan in force; 0 s: nobody can say, and if that goes on a plan
-  // stays. The verdict comes once, and ends the trial.
+  // Counts a round of the plan in force. 0 s: the time is unknown; after kMostUnknown such rounds
+  // the plan stays. The verdict comes once, and ends the trial.
   Verdict on_round(double took_s) {
     if (took_s <= 0) {
       if (!running_ || !coming_.empty() || ++unknown_ < kMostUnknown) return Verdict::none;
@@ -73,7 +73,8 @@ class PlanTrial {
     return verdict;
   }
 
-  // The last two rounds took longer by that share than the quickest by the plan in force.
+  // Returns true if the last two rounds took longer by `share` than the quickest of the plan in
+  // force.
   bool slower(double share) const {
     return second_last_s_ > 0 && quicker(last_s_, second_last_s_) > (1 + share) * best_s_;
   }
@@ -90,41 +91,42 @@ class PlanTrial {
     return best_s_ > kNoise * before_s_ ? Verdict::worse : Verdict::kept;
   }
 
-  std::vector<Round> coming_;  // when those that are proposed come in force; a few
+  std::vector<Round> coming_;  // when the proposed plans come into force; a few
   bool running_ = false;
   std::optional<Round> since_;
-  std::uint32_t rounds_ = 0, unknown_ = 0;              // by the plan in force
-  double best_s_ = 0, last_s_ = 0, second_last_s_ = 0;  // of those; 0: none
-  double before_s_ = 0;                                 // of the plan before; 0: not known
+  std::uint32_t rounds_ = 0, unknown_ = 0;  // rounds and rounds without a time of the plan in force
+  double best_s_ = 0, last_s_ = 0, second_last_s_ = 0;  // times of these rounds; 0: none
+  double before_s_ = 0;                                 // time of the plan before; 0: not known
 };
 
-// What the planner of a forest makes of the rates that all nodes have measured: other trees, if by
-// these rates they are worth it, or now and then a tree that tries a pair which no tree uses. A
-// pure function of its inputs, in that order. Owned by a node's Replanner; only the planner's
-// works. docs/overlay/forest-learned.md
+// The planner of a forest. From the measured rates of all nodes it plans other trees if these are
+// quicker. Sometimes it adds a tree that tries a pair without a tree. A pure function of its
+// inputs, in that order. Owned by a node's Replanner; only the planner's works.
+// docs/overlay/forest-learned.md
 struct RatePlannerConfig {
-  double drift = 0.2;       // share by which a rate has to have changed
+  double drift = 0.2;       // share by which a rate must have changed
   Round probe_rounds = 20;  // 0: never
 };
 
 class RatePlanner {
  public:
-  using Reports = std::map<Rank, RateReport>;  // of every member the newest
+  using Reports = std::map<Rank, RateReport>;  // the newest report of each member
   RatePlanner(const RatePlannerConfig& config, std::shared_ptr<const flow::Wan> network)
       : config_(config), network_(std::move(network)) {}
 
-  // What was planned for another team is nothing to this one.
+  // Discards everything that was planned for another team.
   void new_team();
   struct Ended {
     Round round = 0;
-    Round since = 0;                 // when the plan that it went by came in force
-    const SitePlan* plan = nullptr;  // that plan
+    Round since = 0;                 // when its plan came into force
+    const SitePlan* plan = nullptr;  // the plan of the round
   };
-  // `site_of`: by rank. `now`: the newest trees, in force or agreed on. The round has just ended.
+  // Returns the next plan, if there is one, after a round has ended. `site_of`: by rank. `now`: the
+  // newest trees, in force or agreed on.
   std::optional<SitePlan> consider(const SiteGroups&, const std::vector<std::uint32_t>& site_of,
                                    const Reports&, const SitePlan& now, const Partition&, Ended);
-  // What consider() gave last was sent, and comes in force in round `start`; or it cannot be sent,
-  // and `now` stays.
+  // Called when the last plan from consider() was sent, and comes into force in round `start`; or
+  // if it cannot be sent, and `now` stays.
   void sent(Round start);
   void withdraw(const SitePlan& now);
   void state(Archive& ar) {
@@ -141,28 +143,29 @@ class RatePlanner {
   std::optional<SitePlan> probe(const Ages&, std::uint32_t sites, Round round);
 
   const RatePlannerConfig config_;
-  // Its delays are believed, and its rates where nothing is measured; null: nothing is.
+  // Source of delays, and of rates that are not measured; null: nothing is known.
   const std::shared_ptr<const flow::Wan> network_;
-  Rates basis_;    // between sites, that were looked at last
-  SitePlan base_;  // the plan in force without what tries a pair
+  Rates basis_;    // rates between sites of the last planning
+  SitePlan base_;  // the newest plan without the tree that tries a pair
   SitePlan in_force_;
-  SitePlan before_;  // to go back to, while base_ is on trial
+  SitePlan before_;  // the plan to return to while base_ is on trial
   PlanTrial trial_;
-  bool to_try_ = false;                  // what consider() gave last is to be tried
-  Round changed_ = 0;                    // when something was last decided
+  bool to_try_ = false;                  // the last plan from consider() needs a trial
+  Round changed_ = 0;                    // round of the last decision
   std::optional<flow::SitePair> tried_;  // the pair that the plan in force tries
-  bool taken_back_ = false;              // base_ was before, and is on trial again
-  // Rates that misled once do so again: after a plan that was worse none is made for a while.
+  bool taken_back_ = false;              // base_ was in force before, and is on trial again
+  // After a worse plan no plan is made for a while, because the same rates would mislead again.
   Round paused_until_ = 0, pause_ = kPause;
   static constexpr Round kPause = 20;
 };
 
-// What is believed of the network between the sites before anything is measured: all links alike,
-// delays as `network` has them, null: none.
+// Returns the assumed network between the sites before any measurement: equal links, with the
+// delays of `network`; null: without delays.
 flow::Wan blank_network(const SiteGroups&, const flow::Wan* network);
-// How long the busiest link takes for the trees, over what it takes for a vector alone.
+// Returns the busiest link's time for the trees, divided by its time for a vector alone.
 double busiest(const std::vector<SiteTree>&, const flow::Wan& between);
-// The plan and one tree more, of a small share, along which `from` sends its part straight to `to`.
+// Returns the plan with one more tree of a small share, along which `from` sends its part straight
+// to `to`.
 SitePlan with_probe(SitePlan, std::uint32_t from, std::uint32_t to);
 
 }  // namespace longhaul::overlay::forest

@@ -1,5 +1,5 @@
 #pragma once
-// What attempts have in common that add up pieces from the parts of all members (reduction.h).
+// The base of attempts that add up pieces from the parts of all members (reduction.h).
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +26,7 @@ class ReducingAttempt : public Attempt {
     givers_ += weight > 0;
     if (all_known()) total_ = std::accumulate(weights_.begin(), weights_.end(), 0.0);
   }
-  // `reduces`: this node adds up something of it.
+  // `reduces`: this node adds up pieces of it.
   Status take_weight(Rank from, double weight, bool reduces) {
     const auto member = spec_.team->index_of(from);
     if (!member || !reduces) return refuse(from, "a share for a node that owns nothing of it");
@@ -34,7 +34,7 @@ class ReducingAttempt : public Attempt {
     set_weight(*member, weight);
     return Ok{};
   }
-  // `P`: a piece, which has its `reduction` until it is `done`.
+  // `piece` has its `reduction` until it is `done`.
   Result<bool> admit_part(Rank from, const auto& piece) const {
     const auto member = spec_.team->index_of(from);
     if (!member || !(weights_[*member] > 0))
@@ -50,14 +50,14 @@ class ReducingAttempt : public Attempt {
     piece.reduction.add(member, std::move(arrival.values), weights_);
     return Ok{};
   }
-  // Nobody brings anything: an empty mean.
+  // Returns true if no member contributes: the mean is empty.
   bool is_empty(AttemptContext& context) {
     if (!all_known() || givers_ > 0) return false;
     to_reduce_ = 0;
     if (spec_.plan->root() == spec_.team->self) tell_contributors(weights_, context);
     return true;
   }
-  // Whose parts are missing, but for this node's own.
+  // Returns the members whose parts are missing, except for this node.
   template <class P>
   std::vector<Rank> lacking(const std::vector<P>& pieces) const {
     std::vector<Rank> ranks;
@@ -78,10 +78,10 @@ class ReducingAttempt : public Attempt {
     ar(weights_, unknown_, givers_, total_);
   }
 
-  std::vector<double> weights_;  // by member; only where something is added up
-  std::uint32_t unknown_ = 0;    // members not heard of
-  std::uint32_t givers_ = 0;     // members heard of that contribute
-  double total_ = 0;             // of all weights, in rank order, once all are known
+  std::vector<double> weights_;  // by member; only where pieces are added up
+  std::uint32_t unknown_ = 0;    // members whose weight is not known
+  std::uint32_t givers_ = 0;     // members known to contribute
+  double total_ = 0;             // sum of all weights, in rank order, once all are known
   std::size_t to_reduce_ = 0;    // pieces
 };
 

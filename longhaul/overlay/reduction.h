@@ -1,9 +1,10 @@
 #pragma once
-// The weighted mean of one piece: sum of a_i z_i / sum of a_i in double, added in rank order and
-// rounded once, whatever the order in which parts come. Equal parts come back bit-equal: the
-// relative error of sum and quotient is about n 2^-53, far below half a unit of a float.
-// With `of_senders` the sum of a_i is, value by value, over those parts in which the value is not
-// 0, which of a sparse codec are those that sent it (Codec::mean_of_senders).
+// The weighted mean of one piece: sum of a_i z_i / sum of a_i. The sums are in double, added in
+// rank order and rounded once, whatever the order in which parts arrive. The mean of equal parts is
+// bit-equal to them: the relative error of sum and quotient is about n 2^-53, far below half a unit
+// of a float. With `of_senders` the sum of a_i covers, value by value, the parts in which the value
+// is not 0. With a sparse codec these parts come from the nodes that sent it
+// (Codec::mean_of_senders).
 #include <map>
 #include <span>
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace longhaul::overlay {
 
-// What a member brings; set once its Share is known.
+// Weight of a member until its Announcement has arrived.
 inline constexpr double kUnknownWeight = -1;
 
 class Reduction {
@@ -28,24 +29,24 @@ class Reduction {
  public:
   explicit Reduction(bool of_senders = false) : of_senders_(of_senders) {}
 
-  // `parts` by member; 0: brings nothing; kUnknownWeight: not heard of yet.
+  // Weights by member; 0: no contribution; kUnknownWeight: not known yet.
   using Weights = std::span<const double>;
 
   bool has(std::uint32_t member) const { return member < next_ || waiting_.contains(member); }
-  // Is a part of this member the next to be added?
+  // Returns true if a part of this member is the next to be added.
   bool wants(std::uint32_t member, Weights weights) {
     advance(weights);
     return next_ == member;
   }
 
-  // A phantom's values are empty.
+  // Takes a part. A phantom's values are empty.
   void add(std::uint32_t member, std::vector<float> values, Weights weights) {
     LH_CHECK(!has(member));
     waiting_.emplace(member, std::move(values));
     advance(weights);
   }
 
-  // Adds what can be added; true when all parts are in.
+  // Adds all parts whose turn has arrived; returns true when all parts are in.
   bool advance(Weights weights) {
     while (next_ < weights.size()) {
       if (weights[next_] == 0) {
@@ -76,7 +77,7 @@ class Reduction {
     return mean;
   }
 
-  std::size_t waiting() const { return waiting_.size(); }  // parts kept because others miss
+  std::size_t waiting() const { return waiting_.size(); }  // parts kept because others are missing
   void state(Archive& ar) {
     ar(of_senders_, next_, sum_, sent_, waiting_);
     if (ar.loading() && sent_.size() != (of_senders_ ? sum_.size() : 0))
@@ -87,8 +88,8 @@ class Reduction {
   bool of_senders_;
   std::uint32_t next_ = 0;  // member whose part is added next
   std::vector<double> sum_;
-  std::vector<double> sent_;  // of senders: the weights of those that sent each value
-  std::map<std::uint32_t, std::vector<float>> waiting_;  // came before their turn
+  std::vector<double> sent_;  // of_senders: by value, the weights of the nodes that sent it
+  std::map<std::uint32_t, std::vector<float>> waiting_;  // parts that arrived before their turn
 };
 
 }  // namespace longhaul::overlay

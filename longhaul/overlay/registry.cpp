@@ -32,14 +32,14 @@ OverlayEntry entry(std::string_view name, std::string_view summary, OverlayTrait
 }
 
 const OverlayEntry kEntries[] = {
-    entry<Direct>("direct", "everyone to everyone: each worker reduces its share of the vector",
+    entry<Direct>("direct", "every worker to every other: each reduces its share of the vector",
                   {.bits = Bits::rank, .broadcast = BroadcastFrom::anyone}),
     entry<Hub>("hub", "all to one server and back: the parameter server",
                {.bits = Bits::rank, .broadcast = BroadcastFrom::server}),
-    entry<Gather>(
-        "gather",
-        "all parts to all, no means: for codecs whose vectors cannot be added as they are encoded",
-        {.bits = Bits::rank, .sums_everywhere = true}),
+    entry<Gather>("gather",
+                  "all parts to every worker, no means: for codecs whose vectors cannot be added "
+                  "as they are encoded",
+                  {.bits = Bits::rank, .sums_everywhere = true}),
     entry<Ring>("ring",
                 "in a circle, by rank or bandwidth: reduce-scatter and all-gather, chunk by chunk",
                 {.bits = Bits::plan, .sums_on_the_way = true}),

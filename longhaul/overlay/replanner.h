@@ -1,11 +1,11 @@
 #pragma once
-// What a node of a forest does to go by the trees that all others go by: it agrees with all on the
-// plans that the planner makes (plan_agreement.h), and says which trees go for which round. With
-// learned rates it learns those of its own links (pair_rates.h) and tells them the planner once a
-// round, which makes other plans of them (rate_planner.h).
+// A Replanner keeps a node of a forest on the trees that all other nodes use. All nodes agree on
+// the plans of the planner (plan_agreement.h), and the Replanner selects the trees of each round.
+// With learned rates it measures those of its own links (pair_rates.h). It reports them once a
+// round to the planner, which makes other plans from them (rate_planner.h).
 //
-// One for each node, owned by its PlannedForest. It looks after group 0: rounds of the parameters,
-// range 0, go by the newest plan, what else is exchanged is little and goes by the first.
+// One for each node, owned by its PlannedForest, for group 0. Rounds of the parameters, range 0,
+// use the newest plan. Other exchanges are small and use the first plan.
 #include <algorithm>
 #include <memory>
 
@@ -18,15 +18,15 @@
 namespace longhaul::overlay::forest {
 
 struct ReplannerConfig {
-  bool learns = false;  // rates, from its traffic
+  bool learns = false;  // measures rates of its traffic
   double ema = 0.5;
   RatePlannerConfig planner;
 };
 
 class Replanner {
  public:
-  // `network`: what the job says of it, null for nothing; its delays are believed, its rates until
-  // they are measured. `site_of`: by rank.
+  // `network`: the network in the job file, null if there is none; its delays are used always, its
+  // rates until they are measured. `site_of`: by rank.
   Replanner(const ReplannerConfig& config, std::shared_ptr<const flow::Wan> network,
             std::vector<std::uint32_t> site_of)
       : learns_(config.learns),
@@ -35,7 +35,7 @@ class Replanner {
         rates_(config.ema, config.planner.drift),
         planner_(config.planner, network_) {}
 
-  // As in Topology, for those rounds.
+  // See Topology::on_team(), for rounds of the parameters.
   void new_team(const GroupMembers& team) {
     team_ = team;
     agreement_.new_team(team.epoch, team.self, team.members, group_by_site(team, site_of_).size());
@@ -45,7 +45,7 @@ class Replanner {
     considered_.reset();
   }
 
-  // The team's first trees: as agreed, else as this node plans them.
+  // Returns the team's first trees: as agreed, else as this node plans them.
   Forest first_forest(const GroupMembers& team, const Partition& grid) const {
     const SiteGroups groups = group_by_site(team, site_of_);
     const SitePlan* const agreed = agreement_.first();
@@ -108,8 +108,8 @@ class Replanner {
   const PlanAgreement& agreement() const { return agreement_; }
 
  private:
-  // What the job says of rates is the plan to begin with; what is measured replaces it. Where it
-  // says nothing, how long a vector takes is not known either, so all parts go before all means.
+  // Returns this node's own plan, by the rates of the job, which measured rates replace later. If
+  // the job has none, the time for a vector is unknown too, so all parts go before all means.
   SitePlan plan_alone(const SiteGroups& groups, const Partition& grid) const {
     if (!learns_) return plan_trees(groups, network_.get(), grid);
     if (network_) {
@@ -157,7 +157,7 @@ class Replanner {
   }
 
   bool far(Rank rank) const { return site_of_[rank] != site_of_[team_.self]; }
-  // When all have told of a round: by the newest that each has told.
+  // Tries another plan when all members have reported a round, from the newest report of each.
   void consider(TopologyOutput& output) {
     if (reports_.size() < team_.members.size() || !agreement_.may_propose() || !grid_) return;
     Round oldest = reports_.begin()->second.round;
@@ -165,7 +165,7 @@ class Replanner {
     if (considered_ && oldest <= *considered_) return;
     considered_ = oldest;
     const SiteGroups groups = group_by_site(team_, site_of_);
-    const SitePlan& newest = *agreement_.newest();  // or there is none to propose
+    const SitePlan& newest = *agreement_.newest();  // never null when may_propose() holds
     const SitePlan now = newest.trees.empty() ? plan_alone(groups, *grid_) : newest;
     const Round since = agreement_.since(oldest);
     const SitePlan* const in_force = since > 0 ? &agreement_.plan(since) : agreement_.first();
@@ -190,12 +190,12 @@ class Replanner {
   GroupMembers team_;
   PairRates rates_;
   PlanAgreement agreement_;
-  std::map<Round, Time> given_at_;  // its part, of rounds that are not over; with learned rates
-  // At the planner.
+  std::map<Round, Time> given_at_;  // contributions to rounds that have not ended; learned rates
+  // Only used at the planner.
   RatePlanner planner_;
-  std::map<Rank, RateReport> reports_;  // of every member the newest
-  std::optional<Partition> grid_;       // of the parameters
-  std::optional<Round> considered_;     // the last round of which all reports were looked at
+  std::map<Rank, RateReport> reports_;  // the newest report of each member
+  std::optional<Partition> grid_;       // partition of the parameters
+  std::optional<Round> considered_;     // the last round whose reports were all considered
 };
 
 }  // namespace longhaul::overlay::forest

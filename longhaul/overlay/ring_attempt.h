@@ -1,7 +1,7 @@
 #pragma once
 // The attempt of ring (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-// workstations", 2009): members stand in a circle. The pieces of owner k start at the member after
-// k and go round once; every member mixes its own part into the mean so far,
+// workstations", 2009). Members form a circle. The pieces of owner k start at the member after k
+// and go round once; every member mixes its own part into the mean so far,
 //     m <- m + (a / A) (z - m)    A: sum of the weights so far, with a
 // until the owner has the mean, which then goes round once more, unchanged. n - 1 and n - 1 hops.
 #include <algorithm>
@@ -25,8 +25,8 @@ class RingAttempt final : public Attempt {
   }
 
  public:
-  // streamed: every piece is passed on when it comes; else when all pieces of its owner are here.
-  // `circle`: all members in the order in which they stand; none: by rank.
+  // streamed: every piece is passed on when it arrives; else when all pieces of its owner have
+  // arrived. `circle`: all members in the order of the circle; empty: by rank.
   RingAttempt(const ExchangeSpec& spec, bool streamed, std::vector<Rank> circle = {})
       : Attempt(spec),
         streamed_(streamed),
@@ -77,7 +77,7 @@ class RingAttempt final : public Attempt {
       return true;
     }
     const std::uint32_t before = (self_ + size() - 1) % size();
-    // Who starts with nothing to give starts with zeros, which no codec's memory may see.
+    // A member without a contribution starts with zeros, which must not enter a codec's memory.
     const bool zeros = key == this->key(Phase::part, Coding::down, from);
     if ((key != part_key(owner, before) && !zeros) || owner == from)
       return refuse(from, "a part that does not pass here, or in another coding");
@@ -118,7 +118,7 @@ class RingAttempt final : public Attempt {
     return context.buffers.write(piece, key.coding, zeros);
   }
 
-  // All who own something are members: nothing is reduced for others alone.
+  // All owners are members: nothing is reduced for others alone.
   Progress progress() const override { return {false, outbox_.empty()}; }
   std::string waiting_for(const std::vector<bool>& mean_pieces) const override {
     for (std::size_t piece = 0; piece < parts_.size(); ++piece) {
@@ -142,7 +142,7 @@ class RingAttempt final : public Attempt {
   }
 
  private:
-  struct Early {  // a part that came before this node's contribution
+  struct Early {  // a part that arrived before this node's contribution
     std::vector<float> values;
     double weight = 0;
     void state(auto& ar) { ar(values, weight); }
@@ -153,17 +153,17 @@ class RingAttempt final : public Attempt {
   std::uint32_t stand_of(Rank rank) const { return stands_[*spec_.team->index_of(rank)]; }
   Rank next() const { return member(self_ + 1); }
   Rank previous() const { return member(self_ + size() - 1); }
-  // Links between the member where this owner's pieces start and `index`.
+  // Returns the number of links from the member where this owner's pieces start to `index`.
   std::uint32_t way(Rank owner, std::uint32_t index) const {
     return (index + size() - stand_of(owner) - 1 + size()) % size();
   }
 
-  // At its start a part is one member's contribution, later a mean of several.
+  // Returns the key of a part: first one member's contribution, later a mean of several.
   TransferKey part_key(Rank owner, std::uint32_t index) const {
     return key(Phase::part, way(owner, index) == 0 ? Coding::up : Coding::down, member(index));
   }
 
-  // The pieces that start here are those of the member before.
+  // Starts the pieces of the previous member as owner.
   void start(AttemptContext& context) {
     const Rank owner = previous();
     const auto pieces = spec_.plan->pieces_of(owner);
@@ -195,7 +195,7 @@ class RingAttempt final : public Attempt {
     }
     const Rank owner = spec_.plan->owner(piece);
     if (owner == spec_.team->self) {
-      if (sum > 0) finish(piece, values, sum, context);  // else: an empty mean, told by the roster
+      if (sum > 0) finish(piece, values, sum, context);  // else: an empty mean, see the roster
       return;
     }
     const TransferKey key = this->key(Phase::part, Coding::down, spec_.team->self);
@@ -203,7 +203,7 @@ class RingAttempt final : public Attempt {
             context);
   }
 
-  // The owner, too, uses what the others will read.
+  // The owner, too, uses the mean as the others will read it.
   void finish(std::size_t piece, std::span<const float> mean, double weight,
               AttemptContext& context) {
     const TransferKey key = this->key(Phase::mean, Coding::down, spec_.team->self);
@@ -228,19 +228,19 @@ class RingAttempt final : public Attempt {
 
   const bool streamed_;
   const std::vector<Rank> circle_;
-  std::vector<std::uint32_t> stands_;  // of each member: its index in the circle
-  const std::uint32_t self_;           // this node's
+  std::vector<std::uint32_t> stands_;  // by member: its index in the circle
+  const std::uint32_t self_;           // index of this node
   std::vector<double> weights_;        // by member; only at the root, for the roster
-  std::uint32_t unknown_ = 0;          // members the root has not heard of
+  std::uint32_t unknown_ = 0;          // members whose weight the root does not know
   std::uint32_t previous_shares_ = 0;
-  std::vector<bool> parts_;  // pieces that came as part
+  std::vector<bool> parts_;  // pieces of which a part has arrived
   std::map<std::uint32_t, Early> early_;
   std::map<std::pair<std::uint8_t, std::uint32_t>, Payload> outbox_;  // (phase, piece)
-  // sequential: pieces of (phase, owner) that are here and not passed on
+  // sequential: number of pieces of (phase, owner) that wait to be passed on
   std::map<std::pair<std::uint8_t, Rank>, std::uint64_t> held_;
 };
 
-// All in a circle: reduce-scatter, then all-gather. docs/overlay/ring.md
+// All members in a circle: reduce-scatter, then all-gather. docs/overlay/ring.md
 class Ring final : public Topology {
  public:
   struct Config {
@@ -261,8 +261,8 @@ class Ring final : public Topology {
   Ring(const Config& config, const OverlayParts& parts, const Place& place)
       : Ring(config, config.order == "bandwidth" ? rates_of(parts.network, place) : RateBelief{},
              place) {}
-  // `rate`: what is believed, the same at all nodes; empty: nothing is, and the order is that of
-  // the ranks. The order is of all workers of the job: whoever is lost is left out.
+  // `rate`: the assumed rates, the same at all nodes; empty: unknown, and the order is that of the
+  // ranks. The order covers all workers of the job; lost workers are left out.
   Ring(const Config& config, const RateBelief& rate, const Place& place)
       : streamed_(config.phases == "streamed") {
     if (config.order == "id" || !rate) return;
@@ -278,7 +278,7 @@ class Ring final : public Topology {
   Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const override {
     return {length, workers, chunk};
   }
-  // Once round to the owner, who stands last, and once round from it.
+  // Returns paths once round to the owner, the last in line, and once round from it.
   std::optional<RoutePlan> routes(const Partition& grid, const GroupMembers& team) const override {
     auto routes = Topology::routes(grid, team);
     std::vector<std::uint32_t> places;
@@ -295,7 +295,7 @@ class Ring final : public Topology {
     return std::make_unique<RingAttempt>(spec, streamed_, circle(*spec.team));
   }
 
-  // All members, in the order in which they stand.
+  // Returns all members in the order of the circle.
   std::vector<Rank> circle(const GroupMembers& team) const {
     if (order_.empty()) return team.members;
     return those_of(order_, [&](Rank rank) { return team.index_of(rank); });

@@ -89,8 +89,9 @@ SiteGroups group_by_site(const GroupMembers& team, const std::vector<std::uint32
   return groups;
 }
 
-// All nodes of a simulated run plan for the same network, and again after every loss. A plan is a
-// function of its arguments alone: the newest are kept, so that one node pays for all.
+// Plans trees, or returns a kept plan. All nodes of a simulated run plan for the same network, and
+// again after every loss. A plan depends only on its arguments, so one node computes it for all
+// nodes.
 static flow::ForestPlan plan_once(const flow::Wan& wan, const flow::ForestTask& task) {
   struct Known {
     flow::Wan wan;
@@ -123,8 +124,8 @@ SitePlan plan_between(const flow::Wan& between, const Partition& grid, bool circ
          planned.share});
     hops = std::max(hops, hops_of(made.trees.back().tree));
   }
-  // At each link a piece lets others pass for as long as one link of the plan's longest way takes.
-  // Longer, and the links of deep trees, which are fed by others, idle first.
+  // At each link a piece lets other pieces pass for the time of one link of the longest path. With
+  // a longer lag, the links of deep trees, which wait for other links, would be idle at first.
   if (plan.busy_s > 0) made.lag = std::min(1.0, plan.latency_s / hops / plan.busy_s);
   return made;
 }

@@ -12,7 +12,7 @@ namespace {
 using Places = std::vector<std::uint32_t>;
 constexpr std::uint32_t kNobody = ~0u;
 
-// One direction of a tree, in which everybody but the root has a `towards`.
+// One direction of a tree, in which every node but the root has a `towards`.
 struct Levels {
   Levels(std::uint32_t root, const Places& towards)
       : depth(towards.size()), height(towards.size()) {
@@ -28,8 +28,8 @@ struct Levels {
     for (auto place = order.rbegin(); *place != root; ++place)
       height[towards[*place]] = std::max(height[towards[*place]], height[*place] + 1);
   }
-  Places order;          // from the root on; who is on no way to it is not in it
-  Places depth, height;  // links to the root, and to the farthest below
+  Places order;          // from the root on, without nodes that have no path to it
+  Places depth, height;  // links to the root, and to the farthest node below
 };
 
 Status check_direction(std::uint32_t root, const Places& towards, std::uint32_t nodes) {
@@ -85,7 +85,7 @@ TreeNode branch_of(const Tree& tree, std::uint32_t place) {
   TreeNode branch{.root = tree.root,
                   .reduce_to = tree.reduce_to[place],
                   .spread_from = tree.spread_from[place]};
-  Places under(nodes, kNobody);  // the child of `place` that somebody stands below
+  Places under(nodes, kNobody);  // by node, the child of `place` that it stands below
   for (const std::uint32_t one : up.order) {
     if (one == tree.root) continue;
     const std::uint32_t parent = tree.reduce_to[one];

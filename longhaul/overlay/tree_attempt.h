@@ -1,12 +1,13 @@
 #pragma once
 // The attempt of all overlays that work along trees (tree.h). A node sends up, piece by piece, the
-// mean of all that stand below it, itself first and then its children in ascending order,
+// mean of the nodes below it and its own part, first its own and then its children's in ascending
+// order,
 //     m <- m + (a / A) (z - m)    A: sum of the weights so far, with a
-// in double, rounded once a node; who has nothing to add to its own sends its own bytes. The root
-// has the mean, which goes down in the very bytes in which the root wrote it.
+// in double, rounded once a node. A node without contributions below it sends its own bytes. The
+// root has the mean, whose bytes go down as the root wrote them.
 //
-// A share goes to all who stand above. So every node knows the weight of all that is below each
-// child before it mixes, and waits for nothing from those that bring nothing.
+// An announcement goes to all nodes above. So every node knows the weight below each child before
+// it mixes, and does not wait for nodes without a contribution.
 #include <algorithm>
 #include <map>
 
@@ -17,12 +18,12 @@
 namespace longhaul::overlay {
 
 class TreeAttempt final : public Attempt {
-  static constexpr std::uint32_t kMostLinks = 64;  // of a way whose length decides what goes first
+  static constexpr std::uint32_t kMostLinks = 64;  // links of a path that affect the order
 
  public:
-  // streamed: a piece goes on when it is mixed, or has come; else when all pieces of its tree are.
-  // interleaved: pieces that wait for a link go in the order of the vector, whatever their trees,
-  // and the farther behind it the more links they have crossed (Forest::lag); else tree by tree.
+  // streamed: a piece is sent on when it is mixed or has arrived; else when all pieces of its tree
+  // are. interleaved: waiting pieces go in the order of the vector, whatever their trees, and later
+  // the more links they have crossed (Forest::lag); else tree by tree.
   TreeAttempt(const ExchangeSpec& spec, bool streamed, bool interleaved = false)
       : Attempt(spec),
         streamed_(streamed),
@@ -33,7 +34,7 @@ class TreeAttempt final : public Attempt {
         known_(tree_set().trees()),
         to_reduce_(spec.plan->pieces_of(spec.team->self).size()),
         mixed_(spec.grid().pieces()) {
-    // A server that is no member brings nothing.
+    // A server that is no member does not contribute.
     for (std::size_t place = pending_weights_; place < weights_.size(); ++place)
       weights_[place] = 0;
     for (std::uint32_t tree = 0; tree < known_.size(); ++tree) recount(tree);
@@ -71,7 +72,7 @@ class TreeAttempt final : public Attempt {
     }
     const auto child = upstream_child_of(branch, place);
     if (!child) return refuse(from, "a part from who does not stand below");
-    // Who has children may bring a mean so far, or its own bytes if they bring nothing.
+    // A node with children may send a mean so far, or its own bytes if they do not contribute.
     const bool mixed = branch.upstream_children[*child].below.size() > 1 &&
                        key == this->key(Phase::part, Coding::down, from);
     if (key != this->key(Phase::part, Coding::up, from) && !mixed)
@@ -94,7 +95,7 @@ class TreeAttempt final : public Attempt {
     const std::uint32_t place = *spec_.team->place_of(arrival.from);
     const Known& known = known_[tree_set().tree_of(piece)];
     if (mixed_[piece]) return refuse(arrival.from, "a part that nobody waits for");
-    // What comes before all shares is weighed by them later.
+    // Parts that arrive before all announcements get their weights from these later.
     if (known.unknown == 0 &&
         arrival.weight != known.upstream_children[*upstream_child_of(branch_of(piece), place)])
       return refuse(arrival.from, "a weight unlike the shares of those below it");
@@ -140,10 +141,10 @@ class TreeAttempt final : public Attempt {
   }
 
  private:
-  struct Known {                              // of a tree
-    std::uint32_t unknown = 0;                // who stand below and have not told their weight
-    std::vector<double> upstream_children{};  // the weight of each, once all are known
-    double all = 0;                           // with this node's own
+  struct Known {                              // state of a tree
+    std::uint32_t unknown = 0;                // nodes below whose weight is unknown
+    std::vector<double> upstream_children{};  // weight of each, once all are known
+    double all = 0;                           // sum, with this node's own weight
   };
   struct Out {
     Payload bytes;
@@ -157,7 +158,7 @@ class TreeAttempt final : public Attempt {
   }
   bool is_root(const TreeNode& branch) const { return branch.root == self_; }
   bool is_teller() const { return spec_.plan->root() == spec_.team->self; }
-  // The child's number in the branch, if it is one.
+  // Returns the child's number in the branch, if it is one.
   static std::optional<std::size_t> upstream_child_of(const TreeNode& branch,
                                                       std::optional<std::uint32_t> place) {
     for (std::size_t i = 0; i < branch.upstream_children.size(); ++i)
@@ -175,12 +176,12 @@ class TreeAttempt final : public Attempt {
     return parts != waiting_.end() && parts->second.contains(place);
   }
 
-  // all it needs to begin
+  // Returns true if all weights that it needs to begin are known.
   bool knows(std::uint32_t tree) const {
     return known_[tree].unknown == 0 && weights_[self_] != kUnknownWeight;
   }
 
-  // Sums in ascending order, so that child and parent come to the same.
+  // Sums in ascending order, so that child and parent get the same result.
   void recount(std::uint32_t tree) {
     const TreeNode& branch = tree_set().branch(tree);
     Known known;
@@ -207,7 +208,7 @@ class TreeAttempt final : public Attempt {
     }
   }
 
-  // All weights are known.
+  // Called when all weights are known.
   void begin(std::uint32_t tree, AttemptContext& context) {
     const Known& known = known_[tree];
     const auto pieces = tree_set().pieces(tree);
@@ -221,7 +222,7 @@ class TreeAttempt final : public Attempt {
     if (is_root(tree_set().branch(tree))) to_reduce_ -= pieces.size();  // an empty mean
   }
 
-  // Nobody below brings anything: this node's own bytes are all there is.
+  // Called when no node below contributes: this node's own bytes are the whole part.
   void begin_alone(std::uint32_t tree, AttemptContext& context) {
     const TreeNode& branch = tree_set().branch(tree);
     const auto pieces = tree_set().pieces(tree);
@@ -234,7 +235,7 @@ class TreeAttempt final : public Attempt {
     send(key, branch.reduce_to, spec_.plan->ranges(pieces), weight(), branch.way, context);
   }
 
-  // Parts wait until those of all children are here: they are mixed at once, in one order.
+  // Mixes a piece when the parts of all children have arrived, at once and in one order.
   void advance(std::size_t piece, AttemptContext& context) {
     const std::uint32_t tree = tree_set().tree_of(piece);
     const TreeNode& branch = tree_set().branch(tree);
@@ -252,18 +253,18 @@ class TreeAttempt final : public Attempt {
       send(key, branch.reduce_to, ranges, known.all, branch.way, context);
   }
 
-  // `way`: the links that lie before it.
+  // `way`: number of links ahead.
   void send(const TransferKey& key, std::uint32_t place, const std::vector<Range>& ranges,
             double weight, std::uint32_t way, AttemptContext& context) {
     const Rank to = spec_.team->node(place);
     const std::uint32_t hops = tree_set().hops(), hop = hops - way;
     if (!interleaved_) return post(key, to, ranges, weight, hop, hops, context);
-    // Rounds have one stride whatever their trees, so that older ones go first.
+    // All rounds have one stride whatever their trees, so that older ones go first.
     const auto stride = kMostLinks * std::uint32_t(spec_.grid().pieces());
     for (const Range& range : ranges) {
       const auto piece = std::uint32_t(spec_.grid().find(range).value());
-      // What nobody passes on can wait until all else has gone: then there is something to send
-      // when the last pieces are on their ways.
+      // A piece that no node passes on can wait until all else is sent: then there is something to
+      // send while the last pieces are in transit.
       const auto lag = way > 1 ? tree_set().lag() : std::uint32_t(spec_.grid().pieces());
       const std::uint32_t place_in_line = std::min(hop * lag + piece, stride - 1);
       post(key, to, {range}, weight, place_in_line, stride, context);
@@ -289,7 +290,7 @@ class TreeAttempt final : public Attempt {
     return {mean.begin(), mean.end()};
   }
 
-  // The root, too, uses what the others will read.
+  // The root, too, uses the mean as the others will read it.
   void finish(std::size_t piece, std::span<const float> mean, double weight,
               AttemptContext& context) {
     const TransferKey key = this->key(Phase::mean, Coding::down, spec_.team->self);
@@ -312,7 +313,8 @@ class TreeAttempt final : public Attempt {
       send(key, child.place, ranges, weight, child.way, context);
   }
 
-  // What may go out now that this piece may: it alone, or all of its tree with the last of them.
+  // Returns the ranges that may be sent with this piece: it alone, or all of its tree with the last
+  // piece.
   std::vector<Range> ready(Phase phase, std::size_t piece) {
     if (streamed_) return {spec_.grid().range(piece)};
     const std::uint32_t tree = tree_set().tree_of(piece);
@@ -321,7 +323,7 @@ class TreeAttempt final : public Attempt {
     return spec_.plan->ranges(pieces);
   }
 
-  // Below this node, whose shares have not come.
+  // Returns the nodes below this one whose announcements have not arrived.
   std::vector<Rank> silent() const {
     std::vector<Rank> ranks;
     for (std::uint32_t place = 0; place < weights_.size(); ++place) {
@@ -335,7 +337,7 @@ class TreeAttempt final : public Attempt {
     return ranks;
   }
 
-  // Who owe parts of some piece.
+  // Returns the children that owe parts of some piece.
   std::vector<Rank> slow_children() const {
     std::set<Rank> ranks;
     for (std::uint32_t piece = 0; piece < mixed_.size(); ++piece) {
@@ -351,15 +353,15 @@ class TreeAttempt final : public Attempt {
 
   const bool streamed_;
   const bool interleaved_;
-  const std::uint32_t self_;           // place
+  const std::uint32_t self_;           // place of this node
   std::vector<double> weights_;        // by place
-  std::uint32_t pending_weights_ = 0;  // members that whoever tells the roster has not heard of
+  std::uint32_t pending_weights_ = 0;  // members whose weight is missing for the roster
   std::vector<Known> known_;           // by tree; follows from weights_
-  std::size_t to_reduce_ = 0;          // pieces whose root this is
-  std::vector<bool> mixed_;            // pieces of which nothing more is to come up
+  std::size_t to_reduce_ = 0;          // pieces whose root is this node
+  std::vector<bool> mixed_;            // pieces that need no more parts
   std::map<std::uint32_t, std::map<std::uint32_t, std::vector<float>>> waiting_;  // piece, place
   std::map<std::pair<std::uint8_t, std::uint32_t>, Out> outbox_;                  // (phase, piece)
-  // sequential: pieces of (phase, tree) that are here and have not gone on
+  // sequential: number of pieces of (phase, tree) that wait to be sent on
   std::map<std::pair<std::uint8_t, std::uint32_t>, std::uint64_t> held_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Every transfer is decided online by a coordinator: TSEngine (IEEE TNSM 18(4), 2021).
+// A coordinator decides every transfer online: TSEngine (IEEE TNSM 18(4), 2021).
 // docs/overlay/tsengine.md
 #include "longhaul/core/registry.h"
 #include "longhaul/overlay/tsengine_attempt.h"
@@ -17,17 +17,17 @@ class TsEngine final : public ServedTopology {
     double deadline = 5;
     double unknown_deadline = 60;
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(buckets,
-                   "the vector is cut into so many, each scheduled alone; 1: whole vectors are "
-                   "stored and forwarded",
-                   .min = 1, .max = tsengine::kMostBuckets);
+      LONGHAUL_KEY(
+          buckets,
+          "parts of the vector, each scheduled alone; 1: whole vectors are stored and forwarded",
+          .min = 1, .max = tsengine::kMostBuckets);
       LONGHAUL_KEY(phases,
                    "streamed: the mean of a bucket is spread when it is formed; sequential: when "
                    "those of all buckets are",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(greed, "most that the fastest known link is preferred to unknown ones", .min = 0,
                    .max = 1, .unit = "probability");
-      LONGHAUL_KEY(expire, "what was learned of a link is forgotten after so many without a report",
+      LONGHAUL_KEY(expire, "rounds without a report after which a link counts as unknown again",
                    .min = 1, .max = 1e9, .unit = "rounds");
       LONGHAUL_KEY(ema, "weight of a new throughput against what was known", .max = 1,
                    .positive = true);
@@ -35,12 +35,12 @@ class TsEngine final : public ServedTopology {
                    "least that a transfer is given before another takes its place; where the link "
                    "is known, four times what it should take",
                    .max = 1e6, .unit = "s", .positive = true);
-      LONGHAUL_KEY(unknown_deadline, "what a transfer over an unknown link is given", .max = 1e6,
+      LONGHAUL_KEY(unknown_deadline, "time for a transfer over an unknown link", .max = 1e6,
                    .unit = "s", .positive = true);
     }
   };
 
-  // The coordinator of a group stands beside its server.
+  // The coordinator of a group runs at its server.
   TsEngine(const Config& config, const OverlayParts& parts, const Place& place)
       : ServedTopology(parts.server),
         buckets_(config.buckets),
@@ -61,7 +61,7 @@ class TsEngine final : public ServedTopology {
     if (!coordinator) coordinator = std::make_unique<tsengine::Coordinator>(config_, seed_);
     coordinator->new_team(*team);
   }
-  void state(Archive& ar) override {  // of the groups that there are
+  void state(Archive& ar) override {  // only existing groups
     for (auto& [group, coordinator] : coordinators_) ar(*coordinator);
   }
   const tsengine::Coordinator& coordinator(std::uint32_t group = 0) const {

@@ -1,9 +1,9 @@
 #pragma once
-// The attempt of tsengine: the agent of a node, which does what the coordinator says (tsengine.md).
-// A bucket is a run of pieces. Its parts are added up on the way to the server, two nodes at a time
-//; its mean is passed on by whoever has it, in the very bytes in which the server
-// wrote it. Pieces of a sum are kept until all of the bucket are here, and then added at once: so a
-// transfer that is given up has left no trace.
+// The attempt of tsengine: the agent of a node, which follows the coordinator's orders
+// (tsengine.md). A bucket is a run of pieces. Its parts are added up two nodes at a time until the
+// server has the sum. Nodes pass its mean on in the very bytes that the server wrote. Pieces of a
+// sum are kept until the whole bucket has arrived, and then added at once: so a transfer that is
+// given up leaves no trace.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,11 +19,11 @@
 
 namespace longhaul::overlay::tsengine {
 
-// A bucket of the sum on its way: the mean so far of those counted, and the sum of their weights.
+// A partial sum of a bucket: the mean so far of the counted members, and the sum of their weights.
 struct Sum {
-  double weight = 0;          // 0: nobody's
+  double weight = 0;          // 0: no contribution
   std::vector<Rank> counted;  // ascending
-  std::vector<float> values;  // of the bucket; a phantom's are empty
+  std::vector<float> values;  // values of the bucket; a phantom's are empty
   void state(auto& ar) { ar(weight, counted, values); }
 };
 
@@ -31,7 +31,7 @@ inline bool disjoint(const std::vector<Rank>& a, const std::vector<Rank>& b) {
   return std::ranges::none_of(a, [&](Rank rank) { return std::ranges::binary_search(b, rank); });
 }
 
-// m <- m + (b / (a + b)) (z - m), in double, rounded once. Nobody is in both.
+// Adds `other`: m <- m + (b / (a + b)) (z - m), in double, rounded once. No member is in both.
 inline void mix(Sum& into, Sum&& other) {
   if (into.weight == 0) return void(into = std::move(other));
   LH_CHECK(other.weight > 0 && disjoint(into.counted, other.counted));
@@ -51,8 +51,8 @@ class Agent final : public Attempt {
   static constexpr std::uint32_t kHops = 2;  // part, mean
 
  public:
-  // streamed: a bucket's mean goes out when it is formed; else when those of all buckets are. The
-  // coordinator outlives it, and forgets the exchange when it ends.
+  // streamed: a bucket's mean is sent when it is formed; else when those of all buckets are. The
+  // coordinator outlives the agent, and forgets the exchange when the agent ends.
   Agent(const ExchangeSpec& spec, std::uint32_t buckets, bool streamed, Coordinator& coordinator)
       : Attempt(spec), streamed_(streamed), coordinator_(coordinator) {
     const std::uint64_t pieces = spec.grid().pieces();
@@ -110,7 +110,8 @@ class Agent final : public Attempt {
       return Ok{};
     }
     In& in = *bucket.in;
-    // It belongs to an earlier transfer, which was given up and counted others.
+    // With another weight, the part belongs to an earlier transfer, which was given up and counted
+    // others.
     if (arrival.weight != in.sum.weight) return refuse(arrival.from, "a weight unlike announced");
     if (!arrival.values.empty()) {  // else a phantom's
       if (in.sum.values.empty()) in.sum.values.resize(length(bucket));
@@ -199,7 +200,7 @@ class Agent final : public Attempt {
   }
 
  private:
-  struct Out {  // the transfer under way from here
+  struct Out {  // the current transfer from here
     Xfer xfer = 0;
     bool mean = false;
     Rank to = 0;
@@ -207,7 +208,7 @@ class Agent final : public Attempt {
     std::uint32_t left = 0;  // pieces that wait for room
     void state(auto& ar) { ar(xfer, mean, to, due, left); }
   };
-  struct In {  // a sum that comes here
+  struct In {  // a sum that arrives here
     Rank from = 0;
     Xfer xfer = 0;
     Time since{0};
@@ -216,31 +217,31 @@ class Agent final : public Attempt {
     std::size_t missing = 0;
     void state(auto& ar) { ar(from, xfer, since, sum, have, missing); }
   };
-  struct Source {  // of a bucket of the mean
+  struct Source {  // source of a bucket of the mean
     Xfer xfer = 0;
     Time since{0};
     void state(auto& ar) { ar(xfer, since); }
   };
-  struct Past {           // of the transfers of a sum from somebody
+  struct Past {           // transfers of a sum from one sender
     Xfer xfer = 0;        // the last one
-    bool taken = false;   // it was; else it never will be
-    bool failed = false;  // one of them was not
+    bool taken = false;   // the last one was; else it never will be
+    bool failed = false;  // one of them was not taken
     void state(auto& ar) { ar(xfer, taken, failed); }
   };
   struct Bucket {
     std::uint32_t first = 0, count = 0;  // pieces
-    // The sum: at the server of all but itself; elsewhere nothing until somebody's was added.
+    // The sum: at the server of all but itself; elsewhere empty until another part was added.
     Sum sum;
     std::optional<In> in;
     std::map<Rank, Past> past;
     bool given = false;  // the own part was taken
-    // The mean: its bytes, and from whom it comes.
+    // The mean: its bytes, and the nodes that send it.
     std::vector<Payload> bytes;
     std::size_t missing = 0;
     std::map<Rank, Source> sources;
-    bool again = false;   // it was announced more than once
-    bool let_go = false;  // nobody will ask for it
-    // The last transfer that the coordinator asked for, and while it is under way.
+    bool again = false;   // announced more than once
+    bool let_go = false;  // no node will ask for it
+    // The last transfer that the coordinator asked for, and its state until it ends.
     Xfer obeyed = 0;
     Rank target = 0;
     std::optional<Out> out;
@@ -252,7 +253,7 @@ class Agent final : public Attempt {
   Rank server() const { return spec_.plan->root(); }
   bool serves() const { return server() == spec_.team->self; }
   bool takes_part(Rank rank) const { return spec_.team->index_of(rank).has_value(); }
-  // Where a piece begins within its bucket.
+  // Returns the start of a piece within its bucket.
   std::uint64_t offset(const Bucket& bucket, std::size_t piece) const {
     return spec_.grid().range(piece).offset - spec_.grid().range(bucket.first).offset;
   }
@@ -275,12 +276,13 @@ class Agent final : public Attempt {
 
   std::uint32_t number(const Bucket& bucket) const { return std::uint32_t(&bucket - &buckets_[0]); }
   TransferKey mean_key() const { return key(Phase::mean, Coding::down, server()); }
-  // What is one member's alone is its contribution, more is a mean of several.
+  // Returns the key of a part: one member's contribution, or a mean of several.
   TransferKey part_key(Rank from, std::size_t counted) const {
     return key(Phase::part, counted == 1 ? Coding::up : Coding::down, from);
   }
 
-  // Only after a deadline: what was given up may still be on its way.
+  // Returns true if the piece is late. Only after a deadline: an abandoned transfer may still be in
+  // transit.
   bool late(Rank from, const TransferKey& key, std::size_t piece) const {
     const Bucket& bucket = bucket_of(piece);
     if (Phase(key.phase) == Phase::mean)
@@ -326,7 +328,7 @@ class Agent final : public Attempt {
     return own;
   }
 
-  // The server's side.
+  // Adds the weight of a member; only at the server.
   void enlist(std::uint32_t member, double weight, AttemptContext& context) {
     const Rank rank = spec_.team->members[member];
     weights_[member] = weight;
@@ -339,14 +341,14 @@ class Agent final : public Attempt {
     if (--unknown_ > 0) return;
     tell_contributors(weights_, context);
     if (std::ranges::all_of(weights_, [](double w) { return w == 0; })) {
-      to_reduce_ = 0;  // nobody brings anything: an empty mean
+      to_reduce_ = 0;  // no contributions: an empty mean
       for (Bucket& bucket : buckets_) bucket.let_go = true;
       return coordinator_.close(spec_.key);
     }
     for (Bucket& bucket : buckets_) try_commit(bucket, context);
   }
 
-  // Whose parts the server lacks; once all shares are known.
+  // Returns the nodes whose parts the server lacks; once all weights are known.
   std::vector<Rank> missing(const Bucket& bucket) const {
     std::vector<Rank> ranks;
     for (std::size_t i = 0; i < weights_.size(); ++i) {
@@ -371,7 +373,7 @@ class Agent final : public Attempt {
     pass(std::move(orders), context);
   }
 
-  // The server's own part is added last: where it stands in the sum depends on nobody's speed.
+  // The server's own part is added last: its place in the sum depends on no node's speed.
   void commit(Bucket& bucket, AttemptContext& context) {
     if (contributed() && weight() > 0) mix(bucket.sum, own_sum(bucket, context));
     for (std::uint32_t i = 0; i < bucket.count; ++i) {
@@ -381,7 +383,7 @@ class Agent final : public Attempt {
         values = values.subspan(offset(bucket, piece), spec_.grid().range(piece).length);
       const Coding coding = mean_key().coding;
       bucket.bytes[i] = context.buffers.write(piece, coding, values);
-      // The server, too, uses what the others will read.
+      // The server, too, uses the mean as the others will read it.
       if (spec_.team->takes_part())
         context.means[piece] = context.buffers.read(piece, coding, bucket.bytes[i]);
     }
@@ -422,7 +424,7 @@ class Agent final : public Attempt {
     return Ok{};
   }
 
-  // What was not taken until now will never be.
+  // A part that was not taken until now will never be.
   Status hear(Rank from, const Fence& fence, AttemptContext& context) {
     Bucket* bucket = find(fence.bucket);
     if (!bucket || from != server() || !takes_part(fence.from) || fence.from == spec_.team->self)
@@ -455,7 +457,7 @@ class Agent final : public Attempt {
       report(Offer{got.bucket, got.xfer, Offer::After::served, got.elapsed}, context);
       return Ok{};
     }
-    // Also after the deadline: the coordinator hears it from who took it.
+    // Also after the deadline: the receiver reports it to the coordinator.
     if (bucket->missing == 0) return Ok{};  // the mean overtook it
     if (got.xfer != bucket->obeyed || from != bucket->target || bucket->given)
       return refuse(from, "thanks for nothing");
@@ -486,7 +488,7 @@ class Agent final : public Attempt {
     const auto past = bucket.past.find(from);
     if (past != bucket.past.end() && sending.xfer <= past->second.xfer) {
       if (past->second.taken) return refuse(from, "a part for the second time");
-      return Ok{};  // given up before it came
+      return Ok{};  // given up before it arrived
     }
     std::vector<Rank> counted = from_bits(sending.counted);
     LH_TRY(check_part(from, sending, bucket, counted));
@@ -511,7 +513,7 @@ class Agent final : public Attempt {
         !disjoint(counted, bucket.sum.counted) || !(sending.weight > 0))
       return refuse(from, "a part that counts whom it cannot");
     if (!serves()) return Ok{};
-    // The server knows what each brings.
+    // The server knows every weight.
     double sum = 0;
     for (const Rank rank : counted) {
       const double share = weights_[*spec_.team->index_of(rank)];
@@ -523,7 +525,7 @@ class Agent final : public Attempt {
     return Ok{};
   }
 
-  // All of a sum is here.
+  // Called when all of a sum has arrived.
   void take_part(Bucket& bucket, AttemptContext& context) {
     In in = std::move(*bucket.in);
     bucket.in.reset();
@@ -537,7 +539,7 @@ class Agent final : public Attempt {
     if (serves()) try_commit(bucket, context);
   }
 
-  // All of a bucket of the mean is here: whoever else is sending it may stop.
+  // Called when all of a bucket of the mean has arrived: other senders may stop.
   void take_mean(Bucket& bucket, Rank from, AttemptContext& context) {
     if (weight() > 0) give(bucket, context);
     Xfer newest = 0;
@@ -550,12 +552,12 @@ class Agent final : public Attempt {
     report(Offer{number(bucket), newest, Offer::After::received, 0}, context);
   }
 
-  // The own part, and what was added to it, is counted elsewhere.
+  // Called when the own part, with all parts added to it, is counted elsewhere.
   void give(Bucket& bucket, AttemptContext& context) {
     if (bucket.given) return;
     bucket.given = true;
     stop(bucket, context);
-    // Announced after a deadline, and nothing is left to add it to.
+    // Announced after a deadline, when there is nothing left to add it to.
     if (bucket.in) {
       bucket.past[bucket.in->from] = {bucket.in->xfer, false, true};
       bucket.in.reset();
@@ -563,8 +565,8 @@ class Agent final : public Attempt {
     bucket.sum.values = {};
   }
 
-  // What has not gone out of the transfer under way does not. If all of it has, the next one to the
-  // same node may have begun, under the same name.
+  // Drops the unsent pieces of the current transfer. If all are sent, the next transfer to the same
+  // node may have begun, under the same name.
   void stop(Bucket& bucket, AttemptContext& context) {
     if (!bucket.out) return;
     const auto counted = std::max<std::size_t>(bucket.sum.counted.size(), 1);
@@ -583,7 +585,7 @@ class Agent final : public Attempt {
     context.notes.push_back({spec_.key, to, std::move(note), service});
   }
 
-  // To the coordinator; that of this node hears it at once.
+  // Reports to the coordinator; at once if it runs at this node.
   void report(const auto& one, AttemptContext& context) {
     if (!serves()) return say(server(), write(one), context);
     Orders orders;
@@ -601,7 +603,7 @@ class Agent final : public Attempt {
   Coordinator& coordinator_;
   std::vector<Bucket> buckets_;
   std::vector<double> weights_;  // by member; only at the server
-  std::uint32_t unknown_ = 0;    // members the server has not heard of
+  std::uint32_t unknown_ = 0;    // members whose weight the server does not know
   std::size_t to_reduce_ = 0;    // buckets; only at the server
 };
 

@@ -1,11 +1,12 @@
 #pragma once
-// The coordinator of one group of tsengine: decides each transfer when the nodes for it are free.
-// Stands beside the server; all nodes have the object, that of the server's node is asked. Outlives
-// attempts: what was learned of links, the count of random draws, and the slots, which all
-// exchanges share.
+// The coordinator of one group of tsengine decides each transfer when the nodes for it are free.
+// The coordinator runs at the server: all nodes have the object, and only the one at the server is
+// used. The learned rates, the count of random draws, and the slots, which all exchanges share,
+// outlive attempts.
 //
-// Inputs return orders for agents, of whatever exchange may go on now. An Error: only a broken peer
-// says that; nothing has changed. No clock: agents measure, and keep the deadlines that it gives.
+// Inputs return orders for agents, in every exchange that can continue now. An Error: the peer is
+// broken, and nothing has changed. No clock: agents measure, and keep the deadlines of the
+// coordinator.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -25,7 +26,8 @@
 
 namespace longhaul::overlay::tsengine {
 
-// No node has more than one transfer in and one out, whatever the bucket, round and vector.
+// The transfer slots: each node has at most one transfer in and one out, in all buckets, rounds and
+// vectors.
 class Slots {
  public:
   bool out_free(Rank rank) const { return !out_.contains(rank); }
@@ -44,14 +46,16 @@ class Slots {
   std::set<Rank> in_, out_;
 };
 
-// Whom a holder serves next: the fastest link known, or one that nobody has tried. A pure function.
+// Choice of a holder's next receiver: over the fastest known link, or over one not tried yet. A
+// pure function.
 
-// Learned bytes/s from one node to another, if known.
+// The learned rate from one node to another in bytes/s, if known.
 using Rate = std::function<std::optional<double>(Rank from, Rank to)>;
 
-// `candidates`: at least one, ascending; K have a known link from `holder`, U have none. With
-// probability min(K / (K + U), greed) the fastest of the known, ties to the lowest rank; else one
-// of the unknown, or of all if there is no unknown one.
+// Returns the next receiver. `candidates`: at least one, ascending; K have a known link from
+// `holder`, U have none. With probability min(K / (K + U), greed) the fastest known link wins, ties
+// to the lowest rank. Otherwise one of the unknown is drawn, or any candidate if there is no
+// unknown one.
 inline Rank choose_receiver(Rank holder, std::span<const Rank> candidates, const Rate& rate,
                             double greed, Random& random) {
   LH_CHECK(!candidates.empty());
@@ -72,9 +76,9 @@ inline Rank choose_receiver(Rank holder, std::span<const Rank> candidates, const
   return unknown[random.below(unknown.size())];
 }
 
-// Aggregation of one bucket, "minimal waiting delay": whoever is ready is paired with whoever else
-// is. Who sends drops out, who receives becomes ready again; the server only receives. Sums so are
-// added in the order of the pairs, never in that of arrival. Pure: no network, no clock.
+// Aggregation of one bucket, "minimal waiting delay": ready nodes are paired. The sender of a pair
+// drops out, its receiver becomes ready again; the server only receives. So sums are added in the
+// order of the pairs, never in that of arrival. Pure: no network, no clock.
 struct Pair {
   Rank from = 0;
   Rank to = 0;
@@ -94,8 +98,8 @@ class Gather {
 
   bool is_ready(Rank rank) const { return std::ranges::find(ready_, rank) != ready_.end(); }
 
-  // The first two who are ready, in the order in which they became so, with a free slot each. Of
-  // two workers the one with the faster link to the other sends; of equal ones the later one.
+  // Returns the first two ready nodes, in the order in which they became ready, with a free slot
+  // each. The worker with the faster link to the other sends; in a tie, the later one.
   std::optional<Pair> match(const Slots& slots, const Rate& rate) {
     const auto sends = [&](Rank r) { return r != server_ && slots.out_free(r); };
     const auto takes = [&](Rank r) { return slots.in_free(r); };
@@ -114,7 +118,7 @@ class Gather {
     return std::nullopt;
   }
 
-  void close() { ready_.clear(); }  // all are counted
+  void close() { ready_.clear(); }  // all parts are counted
   void state(Archive& ar) { ar(server_, ready_); }
 
  private:
@@ -126,15 +130,14 @@ class Gather {
   }
 
   Rank server_ = 0;
-  std::vector<Rank> ready_;  // in the order in which they became so
+  std::vector<Rank> ready_;  // in the order in which they became ready
 };
 
-// Distribution of one bucket: who has it, who is to get it, and which holders are free to send it.
-// Pure: no network, no clock.
+// Distribution of one bucket: its holders, and the nodes that lack it. Pure: no network, no clock.
 class Spread {
  public:
   Spread() = default;
-  // To these, none of whom is the server, which has it.
+  // `receivers` lack the bucket; the server, which is none of them, has it.
   Spread(Rank server, const std::vector<Rank>& receivers)
       : lacking_(receivers.size()), going_(receivers.size() + 1) {
     for (const Rank rank : receivers) stands_[rank] = Stand::lacks;
@@ -142,7 +145,8 @@ class Spread {
   }
 
   bool open() const { return !stands_.empty(); }
-  // It has come to `rank`; false: that was known from itself.
+  // Called when `rank` reports that it has the bucket. Returns false if it had reported this
+  // before.
   bool received(Rank rank) {
     const auto stand = stands_.find(rank);
     if (stand == stands_.end() || stand->second >= Stand::has) return false;
@@ -152,7 +156,7 @@ class Spread {
   }
 
   void assigned(Rank rank) { stands_.at(rank) = Stand::assigned; }
-  // says who sent it
+  // Called when the sender reports that `rank` has the bucket.
   void served(Rank rank) {
     Stand& stand = stands_.at(rank);
     if (stand >= Stand::said) return;
@@ -160,13 +164,13 @@ class Spread {
     stand = Stand::said;
   }
 
-  // it did not come in time
+  // Called when the bucket did not arrive in time.
   void failed(Rank rank) {
     Stand& stand = stands_.at(rank);
     if (stand == Stand::assigned) stand = Stand::lacks;
   }
 
-  // Those who are to get it and take nothing else now, ascending.
+  // Returns the nodes that lack the bucket and have a free slot, ascending.
   std::vector<Rank> candidates(const Slots& slots) const {
     std::vector<Rank> ranks;
     for (const auto& [rank, stand] : stands_)
@@ -175,7 +179,7 @@ class Spread {
   }
 
   bool all_have() const { return lacking_ == 0; }
-  // Will not be asked to send it any more; each holder once.
+  // Releases a holder: it will not be asked to send the bucket again. Once for each holder.
   void let_go(Rank rank) {
     LH_CHECK(stands_.at(rank) == Stand::has);
     stands_.at(rank) = Stand::gone;
@@ -188,16 +192,16 @@ class Spread {
  private:
   enum class Stand : std::uint8_t { lacks, assigned, said, has, gone };
   std::map<Rank, Stand> stands_;
-  std::size_t lacking_ = 0;  // have not got it
-  std::size_t going_ = 0;    // have not been let go
+  std::size_t lacking_ = 0;  // nodes that lack the bucket
+  std::size_t going_ = 0;    // nodes that are not released
 };
 
-// What a coordinator has learned of links: bytes a second of whole transfers, by the clock of the
-// run, each new figure mixed with what was known. Forgotten after `expire` rounds without a report.
-// Owned by the coordinator; unknown at a new one.
+// The learned rates of links: bytes/s of whole transfers, by the clock of the run, each new figure
+// averaged with the known one. A rate without a report for `expire` rounds is discarded. Owned by
+// the coordinator; a new one knows no rates.
 class Throughput {
  public:
-  // `weight`: of a new figure, in (0, 1]; the first one counts whole.
+  // `weight`: of a new figure, in (0, 1]; the first one counts fully.
   Throughput(double weight, Round expire) : weight_(weight), expire_(expire) {}
 
   void learn(Rank from, Rank to, std::uint64_t bytes, Time elapsed, Round round) {
@@ -206,17 +210,17 @@ class Throughput {
     links_[{from, to}] = {known ? weight_ * rate + (1 - weight_) * *known : rate, round};
   }
 
-  // counts as 0
+  // Sets the rate to 0.
   void failed(Rank from, Rank to, Round round) { links_[{from, to}] = {0, round}; }
 
-  // Bytes/s; nothing: unknown, or too old.
+  // Returns bytes/s; nothing: unknown, or too old.
   std::optional<double> of(Rank from, Rank to, Round now) const {
     const auto link = links_.find({from, to});
     if (link == links_.end() || old(link->second, now)) return std::nullopt;
     return link->second.rate;
   }
 
-  // what is too old
+  // Discards rates that are too old.
   void forget(Round now) {
     std::erase_if(links_, [&](const auto& entry) { return old(entry.second, now); });
   }
@@ -227,7 +231,7 @@ class Throughput {
  private:
   struct Link {
     double rate = 0;
-    Round round = 0;  // of the last report
+    Round round = 0;  // round of the last report
     void state(auto& ar) { ar(rate, round); }
   };
   bool old(const Link& link, Round now) const { return now > link.round + expire_; }
@@ -241,8 +245,8 @@ struct CoordinatorConfig {
   double greed = 0.9;
   Round expire = 5;
   double ema = 0.5;
-  Time least = std::chrono::seconds(5);     // that a transfer is given
-  Time unknown = std::chrono::seconds(60);  // over a link of which nothing is known
+  Time least = std::chrono::seconds(5);     // shortest deadline of a transfer
+  Time unknown = std::chrono::seconds(60);  // deadline over an unknown link
 };
 
 struct Order {
@@ -252,17 +256,17 @@ struct Order {
 };
 struct Orders {
   std::vector<Order> list;
-  std::string give_up;  // why the run cannot go on; "": it can
+  std::string give_up;  // why the run cannot continue; "": it can
 };
 
 class Coordinator {
-  // Each failure doubles what the bucket's next transfers are given.
+  // Each failure doubles the deadlines of the bucket's next transfers.
   static constexpr std::uint32_t kMostFailures = 12;
 
  public:
   Coordinator(const CoordinatorConfig& config, std::uint64_t seed) : config_(config), seed_(seed) {}
 
-  // Ends all exchanges. What was learned stays where the server stays.
+  // Ends all exchanges. The learned rates stay at a node that was and is the server.
   void new_team(const GroupMembers& team) {
     boards_.clear();
     lot_.clear();
@@ -275,14 +279,14 @@ class Coordinator {
     std::erase(receivers_, server_);
   }
 
-  // Begins an exchange of buckets of so many bytes (of fp32), if it has not begun.
+  // Begins an exchange of buckets of these sizes (as fp32), if it has not begun.
   void open(const VectorId& key, const std::vector<std::uint64_t>& bytes) {
     if (runs(key)) return;
     learned(key).forget(key.round);
     for (const std::uint64_t size : bytes) boards_[key].push_back({size, 0, Gather(server_), {}});
   }
 
-  // gives it up
+  // Ends the exchange.
   void close(const VectorId& key) {
     boards_.erase(key);
     std::erase_if(lot_, [&](const auto& entry) { return entry.second.key == key; });
@@ -294,13 +298,13 @@ class Coordinator {
 
   bool runs(const VectorId& key) const { return boards_.contains(key); }
 
-  // This worker's part is ready to be sent, in all buckets. Once each.
+  // Called when this worker's part is ready to be sent, in all buckets. Once each.
   void ready(const VectorId& key, Rank rank, Orders& orders) {
     for (Bucket& bucket : boards_.at(key)) bucket.gather.ready(rank);
     advance(orders);
   }
 
-  // The server has the mean of this bucket. Once each.
+  // Called when the server has the mean of this bucket. Once each.
   void committed(const VectorId& key, std::uint32_t bucket, Orders& orders) {
     Bucket& done = *find(key, bucket);
     LH_CHECK(!done.spread.open());
@@ -365,7 +369,7 @@ class Coordinator {
     Bucket* bucket = find(key, fenced.bucket);
     if (fenced.xfer >= next_) return malformed("an answer that nobody asked for");
     Transfer* t = find(fenced.xfer, key, fenced.bucket, false);
-    if (!t && fenced.taken) return Ok{};  // its `ready` came first
+    if (!t && fenced.taken) return Ok{};  // the `ready` of this transfer arrived first
     if (!t || t->to != from || !t->fenced || fenced.taken)
       return malformed("an answer that nobody asked for");
     const Rank sender = t->from;
@@ -376,7 +380,7 @@ class Coordinator {
     return Ok{};
   }
 
-  // Is the server to take this part from `from`?
+  // Returns true if the server must take this part from `from`.
   bool expects(const VectorId& key, std::uint32_t bucket, Xfer xfer, Rank from) const {
     const auto it = transfers_.find(xfer);
     if (it == transfers_.end()) return false;
@@ -384,13 +388,13 @@ class Coordinator {
     return t.key == key && t.bucket == bucket && !t.mean && t.from == from && t.to == server_;
   }
 
-  // Bytes/s from one node to another as this kind of exchange knows it.
+  // Returns bytes/s from one node to another, as learned from exchanges of this range.
   std::optional<double> rate(const VectorId& key, Rank from, Rank to) const {
     const auto it = learned_.find(key.range);
     return it == learned_.end() ? std::nullopt : it->second.of(from, to, key.round);
   }
 
-  // Whose answer to a fence is missing.
+  // Returns the nodes whose answer to a fence is missing.
   std::vector<Rank> fenced(const VectorId& key) const {
     std::vector<Rank> ranks;
     for (const auto& [xfer, t] : transfers_)
@@ -415,14 +419,14 @@ class Coordinator {
     Spread spread;
     void state(auto& ar) { ar(bytes, failures, gather, spread); }
   };
-  using Board = std::vector<Bucket>;  // of one exchange
+  using Board = std::vector<Bucket>;  // buckets of one exchange
   struct Transfer {
     VectorId key;
     std::uint32_t bucket = 0;
-    bool mean = false;  // else: a sum on its way
+    bool mean = false;  // false: a partial sum
     Rank from = 0, to = 0;
-    bool received = false;  // a mean: its receiver said so before its sender
-    bool fenced = false;    // a sum: its sender gave up, and its receiver is asked
+    bool received = false;  // a mean: its receiver reported before its sender
+    bool fenced = false;    // a sum: its sender gave up, and its receiver was asked
     void state(auto& ar) { ar(key, bucket, mean, from, to, received, fenced); }
   };
   struct Parked {
@@ -457,7 +461,7 @@ class Coordinator {
     lot_[{key.round, tickets_++}] = {key, bucket, holder};
   }
 
-  // The link counts as standing still until it is forgotten.
+  // Ends a failed transfer. The link has rate 0 until that is discarded.
   void count_failure(Xfer xfer, Bucket& bucket, Orders& orders) {
     const Transfer t = transfers_.at(xfer);
     learned(t.key).failed(t.from, t.to, t.key.round);
@@ -485,7 +489,8 @@ class Coordinator {
     });
   }
 
-  // A holder is let go when all have the bucket, and no sooner: somebody may have to stand in.
+  // Assigns receivers to holders. A holder is released only when all have the bucket: it may have
+  // to replace another.
   void spread(Orders& orders) {
     for (auto it = lot_.begin(); it != lot_.end();) {
       const auto [key, number, holder] = it->second;
@@ -541,7 +546,7 @@ class Coordinator {
   Rank server_ = 0;
   std::vector<Rank> receivers_;       // all members but the server
   std::map<VectorId, Board> boards_;  // older rounds first
-  // Holders that are free to send, those of older rounds first, then in order.
+  // Holders that are free to send: those of older rounds first, then in the order of their offers.
   std::map<std::pair<Round, std::uint64_t>, Parked> lot_;
   std::map<Xfer, Transfer> transfers_;  // under way
   Slots slots_;

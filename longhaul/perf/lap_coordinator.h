@@ -1,6 +1,6 @@
 #pragma once
-// LapCoordinator starts a lap at the same time on all nodes of a job, and measures when the
-// last node finishes, although every node has its own clock. One instance at each node; rank 0
+// LapCoordinator starts a lap at the same time on all nodes of a job, and measures when the last
+// node finishes, although every node has its own clock. Each node has one instance; rank 0
 // coordinates. A lap:
 //
 //   call, ready   all nodes finish the previous lap and report that they are ready
@@ -8,8 +8,8 @@
 //   go            all begin at one time, sent to each node in its own clock
 //   done          each node's duration from that time
 //
-// A pong's clock counts as that of the middle of its round trip; of kPings the quickest counts
-// (Cristian, "Probabilistic clock synchronization", 1989): starts differ by at most half of the
+// A pong's clock value counts for the middle of its round trip. The fastest of kPings counts
+// (Cristian, "Probabilistic clock synchronization", 1989). Starts differ by at most half of the
 // difference of the two delays. The slowest node determines the duration of the lap.
 #include <algorithm>
 #include <optional>
@@ -118,12 +118,12 @@ class LapCoordinator final : public Machine {
  private:
   enum class Phase : std::uint8_t { resting, called, ready, set, running };
   enum class Stage : std::uint8_t { preparing, measuring_clocks, timing };
-  struct PeerProgress {  // what rank 0 knows of a node, in this lap
+  struct PeerProgress {  // rank 0's state of a node in this lap
     bool ready = false, done = false;
     std::uint32_t pongs = 0;
-    Time sent{0};                   // the last ping
-    std::optional<Time> trip = {};  // the quickest
-    Time ahead{0};                  // how far its clock is before this one
+    Time sent{0};                   // time of the last ping
+    std::optional<Time> trip = {};  // fastest round trip
+    Time ahead{0};                  // offset of the node's clock from this one
     void state(auto& ar) { ar(ready, done, pongs, sent, trip, ahead); }
   };
 
@@ -251,14 +251,14 @@ class LapCoordinator final : public Machine {
   const Round count_;
   Phase phase_ = Phase::resting;
   Round calls_ = 0;
-  Time start_{0};  // of the lap, in this node's clock
+  Time start_{0};  // start of the lap, in this node's clock
 
   // At rank 0 only.
   Stage stage_ = Stage::preparing;
   std::vector<PeerProgress> peers_;  // by rank
-  std::uint64_t left_ = 0;           // of them, whom this stage waits for
-  Lap open_;                         // the lap that runs, so far
-  std::uint64_t sent_ = 0;           // by all who are ready, until they were
+  std::uint64_t left_ = 0;           // number of nodes that this stage waits for
+  Lap open_;                         // current lap, so far
+  std::uint64_t sent_ = 0;           // bytes sent by the ready nodes, until they were ready
   std::uint64_t sent_before_ = 0;
   std::vector<Lap> laps_;
 };

@@ -79,7 +79,8 @@ bool Measurement::advance(Turn& turn) {
   return false;
 }
 
-// Between laps, when nobody's time runs: looks at what came of the last, writes down what to give.
+// Called between laps, outside the measured time. Checks the outcome of the last lap and writes
+// this node's contribution to the next.
 Status Measurement::prepare(Turn& turn) {
   const Round lap = coordinator_.lap();
   if (outcome_) LH_TRY(check(*outcome_, lap - 1, turn));
@@ -109,8 +110,9 @@ Status Measurement::begin(Turn& turn) {
                          {values_, exchange_.length, 1, gives, /*exact=*/true}, below);
 }
 
-// Sums in rank order and their means are exact here; on the way round a ring every node rounds a
-// partial mean once, by half of 2^-23 of a value that is at most twice the expected one.
+// Checks the outcome against the expected values. Sums in rank order and their means are exact
+// here. In a ring every node rounds a partial mean once, by at most half of 2^-23 of it. A partial
+// mean is at most twice the expected value.
 Status Measurement::check(const Outcome& outcome, Round lap, const Turn& turn) const {
   const auto wrong = [&](const std::string& what) {
     return malformed("lap " + std::to_string(lap) + ", site " + turn.place().me().site + ": " +

@@ -13,9 +13,9 @@
 namespace longhaul::perf {
 
 struct Exchange {
-  std::uint64_t length = 1;  // of the vector, in values of four bytes: they travel as fp32
+  std::uint64_t length = 1;  // length of the vector, in values of four bytes (sent as fp32)
   Round laps = 1;
-  // Broadcasts its vector; absent: an all-reduce (mean).
+  // The rank that broadcasts its vector; nullopt: an all-reduce (mean).
   std::optional<Rank> root = {};
 };
 
@@ -25,7 +25,7 @@ double expected_of(const Exchange&, std::uint64_t place, Round lap, std::uint64_
 
 class Measurement final : public Strategy {
  public:
-  // Bytes that this node has sent to other sites so far; called between laps.
+  // Returns the bytes that this node has sent to other sites; called between laps.
   using Sent = std::function<std::uint64_t()>;
   Measurement(const Exchange&, std::unique_ptr<Overlay>, const Place&, Sent);
 
@@ -35,7 +35,7 @@ class Measurement final : public Strategy {
   Round rounds_done() const override;
   std::string waiting_for() const override;
 
-  // At rank 0, when the run has ended.
+  // Returns the laps. Call it at rank 0 after the run.
   const std::vector<Lap>& laps() const { return coordinator_.laps(); }
 
  private:
@@ -47,13 +47,13 @@ class Measurement final : public Strategy {
   const Exchange exchange_;
   const bool worker_;
   std::vector<Rank> contributors_;
-  std::uint64_t index_ = 0, workers_ = 0;  // among the workers
+  std::uint64_t index_ = 0, workers_ = 0;  // own index among the workers, and their number
   std::unique_ptr<Overlay> overlay_;
   LapCoordinator coordinator_;
   const Sent sent_;
 
-  std::vector<float> values_;       // to be given to the lap
-  std::optional<Outcome> outcome_;  // of the last one, not looked at yet
+  std::vector<float> values_;       // contribution to the lap
+  std::optional<Outcome> outcome_;  // outcome of the last lap, until it is checked
   bool begun_ = false, ended_ = false;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMaxValues = std::uint64_t{1} << 40;
 
-// What Layout CHECKs, said of a file.
+// Returns true if the layers of a file pass the CHECKs of Layout.
 bool is_layout(const std::vector<LayerRange>& layers) {
   std::uint64_t end = 0;
   bool buffers = false;

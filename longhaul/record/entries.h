@@ -1,6 +1,6 @@
 #pragma once
-// What the entries of a recording hold, in the order in which they come: a Header, an InitialState,
-// then an InputEntry and an AnswerEntry for each input, an EndEntry.
+// Entries of a recording, in file order: a Header, an InitialState, then an InputEntry and an
+// AnswerEntry for each input, an EndEntry.
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,13 +13,13 @@
 namespace longhaul::record {
 
 enum class Mode : std::uint8_t {
-  hashes,  // of what the learner produced: to replay, it must compute the same bits again
-  full     // its vectors: to replay, neither the learner nor its data are needed
+  hashes,  // hashes of the learner's vectors: a replay must compute bit-identical ones
+  full     // the vectors: a replay needs neither the learner nor its data
 };
 
 struct Header {
   static constexpr EntryType kType = EntryType::header;
-  std::string cpu;  // of the machine that recorded it
+  std::string cpu;  // recording machine's processor
   std::string job;  // the resolved job file
   std::uint64_t job_hash = 0;
   std::uint64_t seed = 0;
@@ -30,19 +30,19 @@ struct Header {
   std::uint32_t rank_in_site = 0;
   std::uint32_t incarnation = 0;  // see Member
   bool learner = false;           // the node has one
-  bool phantom = false;           // without numbers
+  bool phantom = false;           // the job has no numbers
   std::uint64_t training_samples = 0;
   std::shared_ptr<const Layout> layout = std::make_shared<const Layout>();
 
   void state(Archive&);
 };
 
-// A learner's two vectors at a moment when it does not compute.
+// A learner's two vectors at a time when it does not compute.
 struct LearnerVectors {
   std::uint64_t params_hash = 0, grads_hash = 0;
   std::vector<float> params, grads;  // empty unless the mode is full
 
-  static LearnerVectors of(Learner*, Mode);  // nullptr: of nothing
+  static LearnerVectors of(Learner*, Mode);  // empty for nullptr
   bool same_hashes(const LearnerVectors& other) const {
     return params_hash == other.params_hash && grads_hash == other.grads_hash;
   }
@@ -52,7 +52,7 @@ struct LearnerVectors {
 // The state of the node before its first input.
 struct InitialState {
   static constexpr EntryType kType = EntryType::begin;
-  bool fresh = true;               // newly made
+  bool fresh = true;               // new node
   Buffer node = {}, learner = {};  // else their saved states: a resumed run
   LearnerVectors vectors = {};
 
@@ -74,7 +74,7 @@ struct InputEntry {
 
 // One action, or the refusal of a message.
 struct Answer {
-  std::uint64_t hash = 0;  // of all its fields
+  std::uint64_t hash = 0;  // over all its fields
   std::string text;        // for the user
 
   void state(Archive& ar) { ar(hash, text); }
@@ -101,7 +101,7 @@ Buffer encode(Entry& entry) {
   return ar.take();
 }
 
-// Any bytes give an entry, or an Error with the position in the file.
+// Returns the entry in any bytes, or an Error with the position in the file.
 template <class Entry>
 Result<Entry> decode(const Frame& frame) {
   const std::string where =
@@ -119,15 +119,15 @@ Result<Entry> decode(const Frame& frame) {
 
 bool same_layout(const Layout&, const Layout&);
 
-// XXH3 over every field and payload byte. For a step, a report of the current model and the end,
-// also over the parameters and gradients of `idle`.
+// Returns an answer with an XXH3 hash over every field and payload byte. For a step, a report of
+// the current model and the end, the hash includes the parameters and gradients of `idle`.
 Answer answer_of(const Action&, Learner* idle);
 Answer refusal(const Error&);
 
-// "message from rank 2 for /2/0 kind 3, 24 + 4096 bytes"
+// Returns a description such as "message from rank 2 for /2/0 kind 3, 24 + 4096 bytes".
 std::string describe(const Input&);
 std::string describe(const Action&);
-// "1.500000000 s"
+// Returns a time such as "1.500000000 s".
 std::string describe(Time);
 
 }  // namespace longhaul::record

@@ -13,12 +13,12 @@ constexpr std::size_t kBlock = 1 << 20;  // read at once
 constexpr std::array<char, 8> kMagic = {'\x8c', 'l', 'h', 'r', 'e', 'c', '\r', '\n'};
 constexpr std::size_t kOpening = kMagic.size() + sizeof kVersion;
 
-// What stands before each payload.
+// The bytes before each payload.
 struct Head {
   std::uint64_t length = 0;
   std::uint32_t type = 0;
-  std::uint32_t check = 0;  // of the two above
-  std::uint64_t sum = 0;    // of them and the payload; the next entry's goes on from it
+  std::uint32_t check = 0;  // checksum of length and type
+  std::uint64_t sum = 0;    // checksum of these and the payload; seeds that of the next entry
 };
 static_assert(sizeof(Head) == 24);
 

@@ -49,8 +49,8 @@ class FrameWriter {
 struct Frame {
   EntryType type{};
   std::uint64_t number = 0;  // the header is 0
-  std::uint64_t offset = 0;  // of its first byte in the file
-  std::uint64_t size = 0;    // with its frame
+  std::uint64_t offset = 0;  // position of its first byte in the file
+  std::uint64_t size = 0;    // bytes with its frame
   Buffer payload;
 };
 
@@ -59,11 +59,11 @@ struct StreamEnd {
   enum class Kind {
     between,  // after a whole entry
     torn,     // inside the entry
-    damaged   // its checksum does not fit: bits have changed, or an entry is missing before it
+    damaged   // wrong checksum: bits have changed, or an entry is missing before the entry
   };
   Kind kind{};
-  std::uint64_t number = 0;  // of the entry that is not whole
-  std::uint64_t offset = 0;  // of its first byte
+  std::uint64_t number = 0;  // number of the incomplete entry
+  std::uint64_t offset = 0;  // position of its first byte
   std::uint64_t size = 0;    // damaged: bytes among which the damage is
 };
 

@@ -106,7 +106,8 @@ Status Replay::open() {
   return Ok{};
 }
 
-// A node that was resumed is loaded as it was; then the vectors must be those that were recorded.
+// Loads the recorded state if the node was resumed. Then the learner's vectors must equal the
+// recorded vectors.
 Status Replay::set_up(Node& node, Learner* learner, const ReplayOptions& options,
                       Outcome& outcome) {
   if (!initial_state_->fresh) {
@@ -128,7 +129,7 @@ Status Replay::set_up(Node& node, Learner* learner, const ReplayOptions& options
   return Ok{};
 }
 
-// Makes the learner's vectors what the step left them as: by taking it, or from the recording.
+// Sets the learner's vectors to the result of the step: by taking it, or from the recording.
 Status Replay::take_step(const InputEntry& entry, ReplayHost& host, Learner* learner,
                          const ReplayOptions& options, Outcome& outcome) {
   const std::optional<Work> work = host.take_work();
@@ -152,7 +153,7 @@ Status Replay::take_step(const InputEntry& entry, ReplayHost& host, Learner* lea
   return Ok{};
 }
 
-// False: there is nothing to go on with.
+// Replays one input. Returns false if the replay cannot continue.
 Result<bool> Replay::one_input(const Frame& frame, Node& node, ReplayHost& host, Learner* learner,
                                const ReplayOptions& options, Outcome& outcome) {
   LH_LET(entry, decode<InputEntry>(frame));

@@ -14,15 +14,15 @@ struct Difference {
   std::uint64_t input = 0;  // counts from 1
   Time time{0};
   std::string what = {};                     // the input, in words
-  std::uint64_t action = 0;                  // of that input, from 1; 0: the input was impossible
+  std::uint64_t action = 0;                  // number from 1; 0: the input was impossible
   std::string recorded = {}, replayed = {};  // "": none
 };
 
 struct Outcome {
-  std::uint64_t inputs = 0;   // with equal answers
-  std::uint64_t actions = 0;  // in them
+  std::uint64_t inputs = 0;   // inputs with equal answers
+  std::uint64_t actions = 0;  // actions in those inputs
   std::optional<Difference> difference;
-  // Why this machine's learner cannot replace the recorded one.
+  // The reason why this machine's learner cannot replace the recorded one.
   std::optional<Error> refused;
   // Empty: the recording is complete. Else the run was killed or still runs, or the file is
   // damaged.
@@ -34,8 +34,8 @@ struct Outcome {
 struct ReplayOptions {
   // Computes the steps again. nullptr: results come from the recording, which must be full.
   Learner* learner = nullptr;
-  std::string cpu = {};  // of this machine, for messages
-  // Asked after each input with the bytes read so far; false stops.
+  std::string cpu = {};  // this machine's CPU, for messages
+  // Called after each input with the bytes read so far; false stops.
   std::function<bool(const Outcome&, std::uint64_t bytes)> go_on = {};
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// What the sites of a run did when, for pictures: computing time and bytes sent over time, bytes of
-// every ordered pair of sites, and when nodes were lost. Written to activity.json of the run's
-// folder (over sockets, site.cpp: of each node's). Its size does not grow with the run: time
-// is divided into kBins bins, which become twice as wide when the run passes the last one.
+// The activity of a run's sites over time, for pictures: computing time, sent bytes, bytes of every
+// ordered pair of sites, and times of lost nodes. Written to activity.json of the run's folder
+// (over sockets, site.cpp: of each node's folder). The size does not grow with the run: time is
+// divided into kBins bins, which become twice as wide when the run passes the last one.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@ namespace longhaul::run {
 class ActivityLog final : public sim::Watcher {
  public:
   static constexpr std::size_t kBins = 512;
-  static constexpr std::size_t kMaxSites = 256;  // of more sites nothing is kept
+  static constexpr std::size_t kMaxSites = 256;  // nothing is kept for more sites
 
   ActivityLog(const Members&, double wire_scale);
 
@@ -25,15 +25,15 @@ class ActivityLog final : public sim::Watcher {
   void restarted(Time, Rank) override;
   Status after(const sim::World&, Rank) override;
   void state(Archive&) override;
-  // Goes on with what to_json() gave an earlier process. A loss that lasted then is left out: it is
-  // seen again, or has ended. What is no such object is passed over.
+  // Continues from the to_json() of an earlier process. Leaves out a loss that lasted then, because
+  // it is seen again or has ended. Ignores anything else.
   void take_up(const nlohmann::ordered_json&);
-  // A step of that node lasted from `begin` to `end`, in seconds.
+  // Records that a step of that node lasted from `begin` to `end`, in seconds.
   void computed(Rank, double begin, double end);
 
-  // {"bin_s", "sites": [{"name", "computing": [s of each bin], "sent": [bytes], "lost": [[from,
-  // to]]}], "links": [[from, to, bytes]]}, sites by index; a loss that lasts has null for its end.
-  // A list of bins that are all zero is empty.
+  // Returns {"bin_s", "sites": [{"name", "computing": [s of each bin], "sent": [bytes], "lost":
+  // [[from, to]]}], "links": [[from, to, bytes]]}, sites by index. A loss that lasts has null as
+  // its end. A list of bins that are all zero is empty.
   nlohmann::ordered_json to_json(Time end) const;
 
  private:
@@ -50,12 +50,12 @@ class ActivityLog final : public sim::Watcher {
   void cover(double time_s);
   bool kept() const { return !sites_.empty(); }
 
-  std::vector<std::string> names_;      // of sites
+  std::vector<std::string> names_;      // by site
   std::vector<std::uint32_t> site_of_;  // by rank
   double wire_scale_;
   double bin_s_ = 1.0 / 64;
   std::vector<Site> sites_;
-  std::vector<double> computed_;  // by rank: computing time that is in the bins
+  std::vector<double> computed_;  // by rank: computing time in the bins
   std::vector<double> links_;     // [from * sites + to], bytes
   std::vector<Loss> losses_;
 };

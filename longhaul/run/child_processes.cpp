@@ -43,7 +43,7 @@ void close_but(std::vector<int> kept) {
   closefrom(from);
 }
 
-// What exec would have done.
+// Does the work of exec in this process.
 int run_instead(const ChildSpec& spec, const char* const* environment) {
   auto kept = spec.keep;
   if (spec.listening_socket >= 0) kept.push_back(kFirstInheritedSocket);
@@ -59,9 +59,8 @@ int run_instead(const ChildSpec& spec, const char* const* environment) {
   return code;
 }
 
-// Between fork() and exec() only what is safe in a signal handler: the parent may have threads,
-// unless `instead` says that it has none that hold anything.
-// Everything that allocates has been done before.
+// Runs between fork() and exec(), so it calls only functions that are safe in a signal handler: the
+// parent may have threads, unless `instead` is set. All allocations are done before.
 [[noreturn]] void become(const ChildSpec& spec, const char* const* argv,
                          const char* const* environment, char* pid_digits, const int (&outputs)[2],
                          pid_t parent) {

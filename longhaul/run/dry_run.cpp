@@ -48,7 +48,7 @@ Result<Sample> sample(const Job& job, Round rounds, const OwnLearners* own) {
 // Larger jobs take too long to explain, and have too many rows to read.
 constexpr std::size_t kMostExplained = 64;
 
-// What nodes send, by sender, part of its strategy and round of the slowest worker.
+// The data that nodes send, by sender, part of its strategy and round of the slowest worker.
 class SentValues final : public sim::Watcher {
  public:
   SentValues(Round rounds, double wire_scale) : rounds_(rounds), wire_scale_(wire_scale) {}
@@ -107,7 +107,7 @@ class SentValues final : public sim::Watcher {
     auto operator<=>(const Sent&) const = default;
   };
 
-  // That all workers have done.
+  // Returns the number of rounds that all workers have done.
   Round rounds_of_all() const {
     Round least = rounds_;
     for (Rank rank = 0; rank < simulation_->members().size(); ++rank)

@@ -29,8 +29,8 @@ constexpr std::size_t kLiveSites = 64;
 // several sessions after Ctrl-C or a kill.
 class Session {
  public:
-  // `summary` says whose run it is (summary_of()). `folder` may be null: nothing is written.
-  // `stop`: see SimulateOptions; may be empty.
+  // `summary` identifies the run (summary_of()). `folder` may be null: nothing is written. `stop`:
+  // see SimulateOptions; may be empty.
   Session(const Job& job, Summary summary, Simulation& simulation, const RunFolder* folder,
           Progress::Style style, std::function<bool(Round)> stop)
       : job_(job),
@@ -66,7 +66,7 @@ class Session {
       log_.note("rank " + std::to_string(rank) + " is lost: " + why);
     };
     observer.on_view = [this](Time at, Rank rank, const View& view) {
-      if (rank != view.live.front()) return;  // told once
+      if (rank != view.live.front()) return;  // once per view
       const Members& members = simulation_.members();
       log_.note(fmt::format("at {} s: the run goes on with {} of {} nodes", exact_seconds(at),
                             view.live.size(), members.size()));
@@ -80,7 +80,7 @@ class Session {
           [this](Workload::NodeScore score) { return models_.keeping_best(std::move(score)); });
   }
 
-  // SimulateOptions::until_s.
+  // Sets SimulateOptions::until_s.
   void cut_at(std::optional<double> until_s) { until_s_ = until_s; }
   // Resumes from the newest checkpoint, or starts if there is none.
   Status resume() {
@@ -114,7 +114,8 @@ class Session {
     return log_.open(checkpoint.metrics_bytes);
   }
 
-  // Until the end of the run, Ctrl-C or failure. An Error: a file could not be written.
+  // Runs until the end of the run, Ctrl-C or failure. Returns an Error if a file could not be
+  // written.
   Result<Summary> run() {
     const InterruptGuard guard;
     if (!open_) {
@@ -150,7 +151,7 @@ class Session {
       LH_TRY(conclude(summary));
     }
     log_.restore_folder();
-    // Also of a session that was interrupted; the learners of one that failed may still compute.
+    // Also in an interrupted session. After a failure the learners may still compute.
     if (!*failure && summary.stop_reason != StopReason::diverged)
       LH_TRY(models_.end(simulation_.model(), log_.reached_target()));
     summary.model_is_best = log_.reached_target() && models_.has_best();
@@ -167,9 +168,8 @@ class Session {
   }
 
  private:
-  // Until the end or Ctrl-C. Answers with why the world failed, or "".
-  // nothing: the run ended, or was interrupted
-  // The world's own failure ends the run but not the session: it is told in the summary.
+  // Runs until the end, a stop or Ctrl-C. Returns the world's error, or nothing if there is none.
+  // Such an error ends the run but not the session; the summary reports it.
   Result<std::optional<Error>> drive() {
     while (!interrupted() && log_.low_participation().empty() &&
            !(stop_ && stop_(simulation_.rounds())) && !is_cut()) {
@@ -185,7 +185,7 @@ class Session {
 
   bool is_cut() const { return until_s_ && exact_seconds(simulation_.world().now()) >= *until_s_; }
 
-  // It was cut where its job ends it.
+  // Returns true if the run was cut where its job ends it.
   bool is_over() const {
     return is_cut() && job_.stop.max_hours && *job_.stop.max_hours * 3600 <= *until_s_ * (1 + 1e-9);
   }
@@ -193,14 +193,14 @@ class Session {
   void between_events() {
     const Round rounds = simulation_.rounds();
     const Round every = job_.job.checkpoint_every;
-    // Not at the end: who resumes with more rounds needs a state in which the run goes on.
+    // Not at the end: a run resumed with more rounds needs a state that can continue.
     if (every > 0 && rounds >= checkpointed_ + every && rounds < job_.stop.max_rounds) checkpoint();
     if (++events_ % 8 == 0 || log_.fresh_score()) {
       const sim::World& world = simulation_.world();
       log_.progress(rounds, world.now(), world.counters().wan_bytes);
       if (status_ && status_->due()) {
         tell_status("simulating");
-        if (job_.sites.size() <= kLiveSites)  // of more it takes too long for once a second
+        if (job_.sites.size() <= kLiveSites)  // with more sites too slow for once a second
           replace_file(folder_->file("activity.json"),
                        simulation_.activity().to_json(world.now()).dump() + "\n");
       }
@@ -208,8 +208,7 @@ class Session {
     }
   }
 
-  // false: none is written
-  // One that cannot be written leaves those of before: the run goes on.
+  // Returns false if no checkpoint was written. The earlier ones then stay, and the run continues.
   bool checkpoint() {
     if (!folder_ || !simulation_.can_be_saved()) return false;
     checkpointed_ = simulation_.rounds();
@@ -221,9 +220,9 @@ class Session {
     return bool(written);
   }
 
-  // by SIGUSR1
+  // Writes a checkpoint after SIGUSR1, or if the run's folder was restored.
   void checkpoint_if_asked() {
-    if (log_.take_restored()) (void)checkpoint();  // the older ones went with it
+    if (log_.take_restored()) (void)checkpoint();  // the older ones are gone
     if (!requests_.take()) return;
     if (checkpoint())
       log_.note(fmt::format("checkpoint of round {}, as SIGUSR1 asks", checkpointed_));
@@ -236,7 +235,7 @@ class Session {
   }
 
   Status write_checkpoint() {
-    const auto bytes = log_.sync();  // first: a checkpoint never counts bytes that are not there
+    const auto bytes = log_.sync();  // first: a checkpoint must not count bytes that the file lacks
     if (!bytes) return bytes.error();
     Archive world, counted;
     simulation_.world().state(world);
@@ -253,7 +252,7 @@ class Session {
     return Checkpoints(folder_->checkpoints(), job_.job.keep_checkpoints).write(checkpoint);
   }
 
-  // What the model of a run is worth that came to its end by itself.
+  // Scores the final model of a run that ended by itself.
   Status conclude(Summary& summary) {
     LH_LET(score, simulation_.score());
     if (!score) return Ok{};
@@ -262,8 +261,8 @@ class Session {
     return Ok{};
   }
 
-  // A run that is cut is a trial: its model's score says what it came to. It is no event of the
-  // run, which may be resumed.
+  // Scores the model of a cut run, which is a trial. The score is no event of the run, because the
+  // run may be resumed.
   Status score_cut(Summary& summary) {
     LH_LET(score, simulation_.score());
     if (!score) return Ok{};
@@ -290,13 +289,13 @@ class Session {
   Simulation& simulation_;
   const RunFolder* folder_;
   RunLog log_;
-  std::optional<StatusFile> status_;  // if there is a folder
+  std::optional<StatusFile> status_;  // empty without a folder
   ModelFiles models_;
   std::function<bool(Round)> stop_;
   std::optional<double> until_s_;
   CheckpointRequests requests_;
   bool open_ = false;
-  Round checkpointed_ = 0;  // rounds done at the last one
+  Round checkpointed_ = 0;  // round of the newest checkpoint
   std::uint64_t events_ = 0;
 };
 
@@ -381,7 +380,7 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
     if (over) return *over;
   }
   LH_LET(workload, Workload::load(job, /*numbers=*/true, options.learners));
-  // Before there are nodes: it takes memory for each key of each site.
+  // Made before the nodes: summary_of() takes memory for each key of each site.
   const Summary blank = summary_of(job);
   LH_LET(simulation, Simulation::make(job, std::move(workload), options.threads));
   std::optional<RunFolder> folder;

@@ -18,28 +18,28 @@
 namespace longhaul::run {
 
 struct SimulateOptions {
-  std::string folder = {};  // where the run is written; "" writes nothing
+  std::string folder = {};  // folder of the run; "": nothing is written
   ExistingFolder existing = ExistingFolder::refuse;
   unsigned threads = 0;  // for gradients; 0: one per core
   Progress::Style progress = Progress::Style::quiet;
-  // Called between events with the rounds done; true ends the run as Ctrl-C does.
+  // Called between events with the completed rounds. Returns true to end the run like Ctrl-C.
   std::function<bool(Round)> stop = {};
-  // Cuts the run at this virtual time, in s, between whatever events; it can be resumed from there.
+  // Cuts the run at this virtual time, in s, between any events; it can be resumed from there.
   std::optional<double> until_s = {};
-  const OwnLearners* learners = nullptr;  // for [model] kind = "own"; outlives the call
-  // Records every node into recordings/ of the folder, which must be given.
+  const OwnLearners* learners = nullptr;  // for [model] kind = "own"; must outlive the call
+  // Records every node into recordings/ of `folder`, which must be set.
   std::optional<record::Mode> record = {};
 };
 
 // Trains, writes the run folder and returns its summary, also after Ctrl-C or a failure of the
-// simulated network (Summary::stop_reason). Error: the job cannot run, or a named file cannot be
-// read or written.
+// simulated network (Summary::stop_reason). Returns an Error if the job cannot run, or if a named
+// file cannot be read or written.
 Result<Summary> simulate(const Job&, const SimulateOptions&);
 
 // The result of `--dry-run`: time and bytes of the job, from a few rounds without numbers.
 struct Prediction {
   Round rounds = 0;     // max_rounds of the job
-  Round simulated = 0;  // rounds taken for it
+  Round simulated = 0;  // rounds that were simulated
   double time_s = 0, round_s = 0;
   double wan_bytes = 0, round_bytes = 0;
   double compute_utilisation = 0;
@@ -56,44 +56,44 @@ struct Score {
 };
 Result<Score> evaluate(const std::string& run_folder);
 
-// How many samples of each label every worker holds: for `longhaul explain JOB`.
+// The samples of each label at every worker, for `longhaul explain JOB`.
 struct PartitionTable {
   std::vector<std::string> workers;                // "virginia" or "virginia/1"
   std::vector<std::vector<std::uint64_t>> counts;  // [worker][label]; regression: one column
-  std::uint64_t parameters = 0;               // of the model; 0: not known, [model] kind = "own"
-  std::shared_ptr<const Layout> layout = {};  // of the model; null: not known
+  std::uint64_t parameters = 0;               // size of the model; 0: unknown, [model] kind = "own"
+  std::shared_ptr<const Layout> layout = {};  // the model's; null: unknown
   std::vector<std::string> labels = {};       // names, in the order of `counts`; may be empty
-  // csv: mean and deviation of each column's training samples, before they were standardised.
+  // csv: mean and deviation of each column's training samples before standardisation.
   std::vector<std::string> columns = {};
   std::vector<learn::ColumnScale> scales = {};
   bool standardised = false;
-  // Sites whose own files are not here, and how many samples a plan takes each to have.
+  // The sites whose own files are elsewhere, and the samples that a plan assumes for each.
   std::vector<std::string> absent = {};
   std::uint64_t absent_samples = 0;
 };
 Result<PartitionTable> partition_table(const Job&, const OwnLearners* = nullptr);
 
-// Of columns that reach the model as they are and whose scales are far apart: what to do about it.
+// Returns advice if the model gets columns of very different scales; otherwise "".
 std::string scale_hint(const PartitionTable&);
-// The same for a run that learned no more than which label is the most frequent; otherwise "".
+// Returns the same for a run that learned only the most frequent label; otherwise "".
 std::string chance_hint(const Job&, const Summary&);
 
 struct Exported {
   std::string path;
-  std::uint64_t round = 0;  // of the checkpoint; over sockets its number
+  std::uint64_t round = 0;  // round of the checkpoint; over sockets its number
   std::uint64_t values = 0;
 };
 
-// `checkpoint`: a file in a run folder's checkpoints/, or a run folder: its newest. `out`: the file
-// to write; "": exported.pt in the run folder (own learners: exported.f32). Error: no checkpoint, a
-// damaged one, or one of a node without a model.
+// Exports a model. `checkpoint`: a file in a run folder's checkpoints/, or a run folder for its
+// newest. `out`: the file to write; "": exported.pt in the run folder (own learners: exported.f32).
+// Errors: no checkpoint, a damaged one, or one of a node without a model.
 Result<Exported> export_checkpoint(const std::string& checkpoint, const std::string& out);
 
 struct Answers {
-  std::vector<std::string> targets;  // what is predicted; one, or several numbers or labels
-  std::vector<std::string> classes;  // of a classification; else empty
+  std::vector<std::string> targets;  // the predicted values; one, or several numbers or labels
+  std::vector<std::string> classes;  // for a classification; else empty
   std::vector<std::vector<std::string>> predicted;  // by sample: a class, or a text for each target
-  // By sample: of each class, or of each label that it holds; of numbers empty.
+  // By sample: of each class, or of each label; empty for numbers.
   std::vector<std::vector<double>> probabilities;
 };
 // `run`: a run's folder with model.pt and data.json. Errors name the file, line and column.

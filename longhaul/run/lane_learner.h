@@ -1,15 +1,15 @@
 #pragma once
-// The lanes of one trainer, each on a thread of its own with a learner of its own.
+// The lanes of one trainer, each with its own thread and learner.
 //   Recht, Re, Wright, Niu, "Hogwild!: a lock-free approach to parallelizing stochastic gradient
 //   descent", NIPS 2011; in trainers of ShadowSync: arXiv 2003.03477.
 //
-// A lane reads all shared parameters, computes the gradient of its next batch there, and its
-// gradient is applied to the parameters as they stand then, by the one optimiser of all lanes. As
-// Hogwild, a lane waits for no other, and its gradient is as old as what the others have applied
-// meanwhile. Ours: reading and applying are handed over to the thread that calls step(), one lane
-// after another, so that no gradient is lost or torn and the parameters belong to the strategy
-// between two steps. Those two are copies; the gradients, where the time goes, are computed at the
-// same time. Which lane ends first is the threads' affair: two runs are not equal.
+// A lane reads all shared parameters and computes the gradient of its next batch there. The single
+// optimiser of all lanes applies that gradient to the current parameters. As in Hogwild, a lane
+// waits for no other lane, so its gradient misses the updates applied meanwhile. Unlike Hogwild,
+// the thread that calls step() reads and applies, one lane after another. No gradient is lost or
+// torn, and the parameters belong to the strategy between two steps. These two operations are
+// copies. The gradients, which take most of the time, are computed in parallel. The order in which
+// lanes finish depends on the threads, so two runs are not equal.
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
@@ -25,8 +25,8 @@ namespace longhaul::run {
 
 class LaneLearner final : public Learner {
  public:
-  // `shared` has the parameters and the optimiser; it reads no batch of its own but for ScratchStep
-  // and Score. A lane's learner holds its part of the samples. All have the same layout.
+  // `shared` has the parameters and the optimiser. It reads its own batches only for ScratchStep
+  // and Score. A lane's learner holds its part of the samples. All layouts are equal.
   // `on_thread_start` may be empty.
   LaneLearner(std::unique_ptr<Learner> shared, std::vector<std::unique_ptr<Learner>> lanes,
               std::function<void()> on_thread_start)
@@ -41,7 +41,7 @@ class LaneLearner final : public Learner {
       lane.thread = std::thread([this, &lane, on_thread_start] { work(lane, on_thread_start); });
   }
 
-  // waits for the gradients under way
+  // Waits for the gradients in progress.
   ~LaneLearner() override {
     {
       const std::lock_guard lock(mutex_);
@@ -54,9 +54,9 @@ class LaneLearner final : public Learner {
   std::shared_ptr<const Layout> layout() const override { return shared_->layout(); }
   std::span<float> params() override { return shared_->params(); }
   std::span<float> grads() override { return shared_->grads(); }
-  // LocalStep: the next lane's gradient is applied; all lanes compute from the first one on, also
-  // between two calls. An epoch is over with as many samples as all lanes hold. Any other work is
-  // that of `shared`. An Error of any lane's is the answer to the step that meets it.
+  // LocalStep: applies the next lane's gradient. From the first one on all lanes compute, also
+  // between two calls. An epoch ends after as many samples as all lanes hold. `shared` does any
+  // other work. Returns a lane's Error from the step that would apply its gradient.
   Result<StepResult> step(const Work& work) override {
     if (!std::holds_alternative<LocalStep>(work)) return shared_->step(work);
     for (Lane& lane : lanes_) {
@@ -73,14 +73,14 @@ class LaneLearner final : public Learner {
     return result;
   }
 
-  // Waits for the gradients under way; they are saved, and applied after loading.
+  // Waits for the gradients in progress, which are saved and applied after loading.
   void state(Archive& ar) override {
     ar.expect("lanes");
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] {
       return std::ranges::none_of(lanes_, [](const Lane& lane) { return lane.computes; });
     });
-    lock.unlock();  // nothing computes, and nothing begins but by step()
+    lock.unlock();  // no lane computes, and only step() starts one
     shared_->state(ar);
     std::uint64_t last = last_;
     ar(samples_, last);
@@ -88,7 +88,7 @@ class LaneLearner final : public Learner {
     last_ = std::size_t(last);
     for (Lane& lane : lanes_) {
       lane.learner->state(ar);
-      // A lane that has failed ends the run: its gradient is not wanted again.
+      // A failed lane ends the run, so its gradient is not saved.
       std::optional<StepResult> done;
       if (lane.done && *lane.done) done = **lane.done;
       ar(done);
@@ -101,7 +101,7 @@ class LaneLearner final : public Learner {
  private:
   struct Lane {
     std::unique_ptr<Learner> learner;
-    std::optional<Result<StepResult>> done = {};  // its gradient stands in its learner
+    std::optional<Result<StepResult>> done = {};  // the gradient is in its learner
     bool computes = false;
     std::thread thread = {};
   };
@@ -120,7 +120,7 @@ class LaneLearner final : public Learner {
     }
   }
 
-  // reads the parameters
+  // Copies the parameters to the lane and starts its gradient.
   void start(Lane& lane) {
     std::ranges::copy(shared_->params(), lane.learner->params().begin());
     {
@@ -142,7 +142,7 @@ class LaneLearner final : public Learner {
     return *found;
   }
 
-  // Running statistics move with a lane's batch: the last one's stand.
+  // Applies the lane's gradient. Running statistics become those of this lane's batch.
   Result<StepResult> apply(Lane& lane) {
     if (!*lane.done) return *lane.done;
     StepResult result = **lane.done;
@@ -162,11 +162,11 @@ class LaneLearner final : public Learner {
   }
 
   std::unique_ptr<Learner> shared_;
-  std::mutex mutex_;  // of done, computes and over_; who sets them hands over the lane's learner
+  std::mutex mutex_;  // guards done, computes, over_, and the learners that they hand over
   std::condition_variable begun_, ended_;
   std::vector<Lane> lanes_;
-  std::size_t last_ = 0;       // the lane that was applied last; of several that are done the next
-  std::uint64_t samples_ = 0;  // of the epoch that is under way
+  std::size_t last_ = 0;       // lane applied last; the next one in order has priority
+  std::uint64_t samples_ = 0;  // in the current epoch
   bool over_ = false;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// facts.bin of a site's run folder: what all sites said of their own data when they met. Whoever
-// comes back, scores the model or replays the site may need that of sites which are not there.
+// facts.bin of a site's run folder: the facts that all sites sent about their own data at the
+// meeting. A site that rejoins, scores the model or replays may need those of absent sites.
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,22 +19,22 @@ struct MetFacts {
   net::Words words() const;
 };
 Status write_facts(const std::string& folder, const MetFacts&);
-// Nothing: the folder has none, or what cannot be read.
+// Returns nothing if the folder has none, or an unreadable one.
 std::optional<MetFacts> read_facts(const std::string& folder);
 
-// Workload::meet() with what the nodes have said. Errors name the site.
+// Calls Workload::meet() with the facts of the nodes. Errors name the site.
 Status meet(Workload&, const Members&, const net::Words&);
-// A run's workload as its folder has it: a site's own data, or those of all.
+// Returns the workload of a run from its folder: a site's own data, or those of all sites.
 Result<Workload> workload_of_run(const Job&, const std::string& folder, bool numbers = true,
                                  const OwnLearners* = nullptr);
 
-// Null: the folder has none, or what cannot be read.
+// Returns nothing if the folder has none, or unreadable ones.
 std::optional<net::KeptVotes> read_votes(const std::string& folder);
-// Error: they are of another node, and two would vote as one.
+// Returns an Error for votes of another node, because two nodes would then vote as one.
 Result<std::optional<net::KeptVotes>> read_own_votes(const std::string& folder, const Members&,
                                                      Rank self);
-// Writes them, on any thread. After an Error there is no file: older votes are never taken for
-// these.
+// Returns a function that writes the votes, on any thread. After an Error there is no file, so that
+// older votes never replace these.
 std::function<Status(const net::KeptVotes&)> keeps_votes(const std::string& folder);
 
 }  // namespace longhaul::run

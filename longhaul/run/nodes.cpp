@@ -98,7 +98,7 @@ Result<std::vector<std::string>> addresses_of(const Job& job) {
     const SiteTable& site = job.sites[sites.at(member.site)];
     const std::string where = fmt::format("{}: [site.{}] address", job.file, site.name);
     if (site.address.empty() && site.dial_out) {
-      addresses.emplace_back("0.0.0.0:0");  // it listens, and nobody dials it
+      addresses.emplace_back("0.0.0.0:0");  // the site listens, but no site dials it
       continue;
     }
     if (site.address.empty())

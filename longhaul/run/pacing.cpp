@@ -10,7 +10,7 @@
 namespace longhaul::run {
 namespace {
 
-constexpr double kMbytes = 25;  // of the vector that is planned: shares hardly depend on it
+constexpr double kMbytes = 25;  // size of the planned vector: shares hardly depend on it
 
 bool learns_rates(const Job& job) {
   const Setting* rates = job.overlay.settings.find("rates");
@@ -34,10 +34,10 @@ std::map<std::pair<Rank, Rank>, double> planned_pacing(const Job& job) {
   for (const SitePlan::Pair& pair : plan->pairs)
     bytes[{pair.from, pair.to}] = double(pair.bytes()) * flow::kIpPerByte;
   const flow::LinkUsage busy = flow::link_usage(wan, bytes);
-  // Each pair as fast as the busiest link on its way allows all that pass it; acknowledgements of
-  // what comes back pass it, too.
+  // Each pair is as fast as the busiest link on its path allows for all pairs that cross the link.
+  // Acknowledgements of the opposite direction cross it, too.
   const double payload = (1 - flow::ack_share({})) / flow::kIpPerByte;
-  std::map<flow::SitePair, double> shared;  // of the busiest shared link on the way
+  std::map<flow::SitePair, double> shared;  // time of the busiest shared link on the path
   for (const flow::Wan::Shared& link : wan.shared) {
     double seconds = 0;
     for (const flow::SitePair& way : link.pairs)

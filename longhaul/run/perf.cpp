@@ -1,5 +1,5 @@
-// What is asked for and what comes of it, then the three places where it is measured: simulator, a
-// node over sockets, and processes of this machine.
+// Tasks and results, then the three places of measurement: simulator, a node over sockets, and
+// local processes.
 #include "longhaul/run/perf.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ const std::string& root_site(const Job& job, const PerfTask& task) {
   return task.root.empty() ? job.sites.front().name : task.root;
 }
 
-// Where the overlay's server runs: on the site that [roles] says, or with the lowest worker.
+// Returns the site of the overlay's server: that of [roles], or that of the lowest worker.
 std::string server_site(const Job& job) {
   const Members members = job.members();
   if (const auto server = job.server()) return members[*server].site;
@@ -79,7 +79,7 @@ Status check_broadcast(const Job& job, const PerfTask& task) {
   return Ok{};
 }
 
-// In the bytes that the links of that place count.
+// Returns the lower bound, in the bytes that the links of that place count.
 std::optional<flow::Bound> bound_of(const Job& job, const PerfTask& task, PerfPlace place) {
   if (place == PerfPlace::local || job.network.sites.size() > kMaxSitesForBound)
     return std::nullopt;
@@ -114,7 +114,7 @@ perf::Exchange exchange_of(const Job& job, const PerfTask& task) {
   return exchange;
 }
 
-// What the nodes must agree on: the job, and what is measured of it.
+// Returns the hash on which the nodes must agree: the job, and the measured exchange.
 std::uint64_t hash_of(const Job& job, const perf::Exchange& exchange) {
   const std::uint64_t numbers[] = {exchange.length, exchange.laps,
                                    exchange.root ? *exchange.root + 1ull : 0};
@@ -146,7 +146,7 @@ PerfResult result_of(const std::vector<perf::Lap>& laps, const Members& members,
   return result;
 }
 
-// Of rank 0, who keeps the time.
+// Returns the observer of laps. Only rank 0 measures the time.
 auto on_record(Rank self, const PerfProgress& progress) {
   return [self, &progress](Time, const Record& record) {
     if (self == 0 && progress && record.name == "lap_s") progress(record.round, record.value);
@@ -155,7 +155,7 @@ auto on_record(Rank self, const PerfProgress& progress) {
 
 Error stopped() { return unavailable("interrupted; nothing is measured by half"); }
 
-// What rank 0 printed with --json.
+// Reads the output of rank 0 with --json.
 Result<PerfResult> read_result(const std::string& text) {
   PerfResult result;
   try {
@@ -284,7 +284,7 @@ Result<std::optional<PerfResult>> perf_site(const Job& job, const PerfTask& task
   const auto members = std::make_shared<const Members>(job.members());
   const perf::Exchange exchange = exchange_of(job, task);
   Place place = place_of(job, site.rank, members, Layout::flat(exchange.length), /*phantom=*/false);
-  place.own_tests = false;  // no node has a model whose score another would wait for
+  place.own_tests = false;  // no node has a model with a score to wait for
   net::EventLoop::Observer observer;
   observer.on_record = on_record(site.rank, progress);
   observer.on_note = site.note;
@@ -298,7 +298,7 @@ Result<std::optional<PerfResult>> perf_site(const Job& job, const PerfTask& task
   const InterruptGuard guard;
   const Status ended = loop.run(node);
   if (interrupted()) return stopped();
-  if (!ended) return unavailable(ended.error().what);  // whatever it was, no bad usage
+  if (!ended) return unavailable(ended.error().what);  // never bad usage
   if (site.rank != 0) return std::optional<PerfResult>{};
   return std::optional(result_of(measurement.laps(), *members, PerfPlace::site));
 }
@@ -326,7 +326,7 @@ Result<PerfLaunchResult> perf_launched(const Job& job, const PerfLaunch& options
   const bool all_done =
       std::all_of(ends.begin(), ends.end(), [](const ChildExit& end) { return end.done(); });
   if (interrupted() || !all_done) {
-    if (launched.exit_code <= 1) launched.exit_code = 3;  // some ended well, not all
+    if (launched.exit_code <= 1) launched.exit_code = 3;  // some succeeded, not all
     return launched;
   }
   LH_LET(result, read_result(said));

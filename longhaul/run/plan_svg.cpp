@@ -48,7 +48,7 @@ struct Curve {  // a quadratic Bezier
 
 std::string size(std::uint64_t bytes) { return bytes_text(double(bytes)); }
 
-// What has room beside a site.
+// Returns the part of the name that fits next to a site.
 std::string shortened(const std::string& name) {
   constexpr std::size_t kMost = 22;
   if (name.size() <= kMost) return name;
@@ -244,10 +244,10 @@ class Map {
   const SitePlan& plan_;
   const bool upright_;      // names
   const double node_;       // radius of a site
-  const double top_;        // what is above the circle: title, names
-  const double below_;      // names, legend
-  const double radius_;     // of the circle
-  const double thick_;      // the widest arrow
+  const double top_;        // height above the circle: title, names
+  const double below_;      // height below it: names, legend
+  const double radius_;     // radius of the circle
+  const double thick_;      // width of the widest arrow
   std::uint64_t most_ = 0;  // bytes of a pair
   std::size_t labels_ = 0;
   std::vector<Box> taken_;

@@ -72,7 +72,7 @@ Restarts::Due Restarts::look(const std::vector<std::optional<ChildExit>>& ends, 
                              Time now) {
   const auto lives = [](const auto& end) { return !end.has_value(); };
   const bool none_live = std::none_of(ends.begin(), ends.end(), lives);
-  // Of those that count: where a node comes back alone, those that were never lost.
+  // all_done and any consider all nodes in mode `together`, else only nodes that were never lost.
   bool done = false, all_done = true, any = false;
   bool all_died = true;
   for (std::size_t i = 0; i < ends.size(); ++i) {

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// job.toml last: while it is there, the folder is known as ours.
+// job.toml is last, because the folder counts as a run folder while it exists.
 constexpr const char* kOurFiles[] = {
     "metrics.jsonl",    "activity.json", "summary.json", "status.json",     "model.pt",
     "checkpoints",      "recordings",    "lab.json",     "lab.json.router", "index.sqlite",
@@ -27,7 +27,7 @@ constexpr const char* kOurFiles[] = {
     "best.f32",         "last.f32",      "model.f32",    "data.json",       "samples.bin",
     "facts.bin",        "votes.bin",     "job.toml"};
 constexpr const char* kLock = "lock";
-// What a run writes is for its user and group; a stricter umask stays.
+// The files of a run are for its user and group; a stricter umask stays.
 constexpr mode_t kOthersMask = 0027;
 
 Status check_same_job(const std::string& path, const Job& job) {
@@ -40,7 +40,7 @@ Status check_same_job(const std::string& path, const Job& job) {
   return Ok{};
 }
 
-// Whether something is in it; not so the job.toml of a run that was killed while it began.
+// Returns true if the folder is not empty. Ignores the job.toml of a run killed at its start.
 bool is_used(const std::string& path) {
   std::error_code code;
   const std::string begun = fmt::format("job.toml{}", kTemporary);
@@ -49,7 +49,7 @@ bool is_used(const std::string& path) {
   return false;
 }
 
-// What a session that was killed while it wrote has left.
+// Removes the files of a session that was killed while it wrote.
 void remove_temporaries(const std::string& path) {
   std::error_code code;
   for (const char* name : kOurFiles)
@@ -65,8 +65,8 @@ void remove_ours(const std::string& path) {
 
 }  // namespace
 
-// The file RUN/lock, locked by the kernel for as long as its owner lives; it holds the owner's
-// process id and host.
+// The file RUN/lock, which the kernel locks for as long as its owner lives. The file holds the
+// owner's process id and host.
 class RunFolder::Lock {
  public:
   explicit Lock(const std::string& folder) : file_(open(folder)) {}
@@ -76,12 +76,12 @@ class RunFolder::Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  // The file in the folder that was made again; lets the old one go.
+  // Opens the file in the remade folder, and closes the old one.
   void open_again(const std::string& folder) {
     if (file_ >= 0) ::close(file_);
     file_ = open(folder);
   }
-  // Some network file systems have no locks: then there is none.
+  // Returns false if another process has the lock. Some network file systems have no locks.
   bool take() {
     if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0) return true;
     return errno != EWOULDBLOCK;
@@ -164,7 +164,7 @@ Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFold
   remove_temporaries(path);
   RunFolder folder(std::move(path), to_toml(job), is_new, std::move(lock));
   if (existing != ExistingFolder::resume) remove_ours(folder.path());
-  // Of a resumed run, too: [stop], [report] and local keys may have changed.
+  // Also for a resumed run: [stop], [report] and local keys may have changed.
   LH_TRY(write_atomically(folder.file("job.toml"), folder.job_));
   return folder;
 }
@@ -189,7 +189,7 @@ void RunFolder::discard() const {
   remove_ours(path_);
   std::error_code code;
   fs::remove(file(kLock), code);
-  fs::remove(path_, code);  // if nothing of others is in it
+  fs::remove(path_, code);  // if it holds no other files
 }
 
 Status RunFolder::clear(const std::string& path) {

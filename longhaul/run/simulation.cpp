@@ -13,7 +13,7 @@
 namespace longhaul::run {
 namespace {
 
-// What two nodes must begin with alike and do not; "": nothing.
+// Returns the first difference between two nodes' initial models; "": none.
 std::string first_difference(Learner& one, Learner& other) {
   const auto first = one.layout(), second = other.layout();
   const std::vector<LayerRange>&a = first->layers(), &b = second->layers();

@@ -16,36 +16,36 @@ namespace longhaul::run {
 
 class Simulation {
  public:
-  // `threads`: that take gradients and score, 0: as many as there are cores.
+  // `threads`: for gradients and scores; 0: one per core.
   static Result<std::unique_ptr<Simulation>> make(const Job&, Workload, unsigned threads);
 
   sim::World& world() { return *world_; }
-  // As World::step(), and starts lost nodes again when their [[fault]] restart_s says so.
+  // Does World::step(), and restarts lost nodes when their [[fault]] restart_s is due.
   Result<bool> step();
-  // A world whose nodes begin anew cannot be saved.
+  // Returns false if nodes restart, and with [wan] model = "packet".
   bool can_be_saved() const { return !restarts_nodes_ && job_->wan.model != "packet"; }
   const ActivityLog& activity() const { return *activity_; }
   const Workload& workload() const { return workload_; }
   const Members& members() const { return *members_; }
-  // The lowest worker that lives and has begun: it speaks for the run.
+  // Returns the lowest live worker that has begun; it represents the run.
   Rank first() const;
-  const Strategy& strategy() const;  // of the first worker
-  // Rounds of the first worker; the unit of checkpoints and progress.
+  const Strategy& strategy() const;  // the first worker's
+  // Returns the rounds of the first worker: the unit of checkpoints and progress.
   Round rounds() const;
-  // Of the first worker; empty for phantoms. Only while its learner does not compute.
+  // Returns the first worker's parameters; empty for phantoms. Only while its learner is idle.
   std::span<const float> parameters();
-  // The same with what its learner keeps (core/kept_values.h).
+  // Returns the same with the values that its learner keeps (core/kept_values.h).
   std::vector<float> model();
-  // Replaces the scorer by what `wrap` makes of it; before the run.
+  // Replaces the scorer by wrap(scorer); before the run.
   void wrap_scorer(const std::function<Workload::NodeScore(Workload::NodeScore)>& wrap) {
     if (score_) score_ = wrap(std::move(score_));
   }
   std::string parameters_hash();
   bool scores() const { return bool(score_); }
-  // Of the first worker's parameters as they stand; nothing for phantoms. Where sites have tests of
-  // their own, and the run has ended: the sum.
+  // Returns the score of the first worker's current parameters; nothing for phantoms. If sites have
+  // tests of their own and the run has ended: the sum.
   Result<std::optional<Evaluation>> score();
-  // The parts of that sum, by site.
+  // Returns the parts of that sum, by site.
   std::vector<SiteScore> site_scores() const;
 
  private:
@@ -55,16 +55,16 @@ class Simulation {
   Status begin_alike() const;
   Status restart(Rank);
 
-  const Job* job_ = nullptr;  // outlives this if nodes begin anew
+  const Job* job_ = nullptr;  // must outlive this if nodes restart
   bool restarts_nodes_ = false;
-  std::multimap<Time, Rank> restarts_;  // to come
+  std::multimap<Time, Rank> restarts_;  // still pending
   std::vector<std::uint32_t> incarnations_;
   Workload workload_;
   SharedMembers members_;
   Workload::NodeScore score_;
-  std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without
+  std::vector<std::unique_ptr<Learner>> learners_;  // by rank; null for nodes without one
   std::unique_ptr<ActivityLog> activity_;           // the world's watcher
-  std::unique_ptr<sim::World> world_;               // last: its threads use the learners
+  std::unique_ptr<sim::World> world_;               // last, because its threads use the learners
 };
 
 }  // namespace longhaul::run

@@ -39,7 +39,8 @@
 namespace longhaul::run {
 namespace {
 
-// Without rounds and live workers, which the loop does not know. `ended`: the run is over.
+// Returns the status without rounds and live workers, which the loop does not know. `ended`: the
+// run has ended.
 NodeStatus site_status(const Members& members, Rank self, const net::EventLoop& loop, bool ended) {
   const net::EventLoop::Counters counters = loop.counters();
   net::EventLoop::Doing doing;
@@ -61,12 +62,12 @@ NodeStatus site_status(const Members& members, Rank self, const net::EventLoop& 
   return status;
 }
 
-// Error: the folder's status.json is of another node.
+// Returns an Error if the folder's status.json belongs to another node.
 Status is_folder_of(const std::string& folder, const Members& members, Rank self) {
   const auto before = read_status(folder);
   if (!before || before->site.empty()) return Ok{};
   const Member& me = members.at(self);
-  // A node that serves has another rank once the job has got sites.
+  // The rank of a serving node changes when sites are added to the job.
   const bool is_of_site = before->rank < members.size() && members[before->rank].site == me.site;
   if (before->site == me.site && (before->rank == self || !is_of_site)) return Ok{};
   return invalid(fmt::format(
@@ -75,7 +76,7 @@ Status is_folder_of(const std::string& folder, const Members& members, Rank self
       folder, before->site, before->rank, me.site, self));
 }
 
-// What an earlier process of the node had sent and computed, by its status.
+// Returns the counters of an earlier process of the node, from its status.
 net::EventLoop::Counters counters_of(const NodeStatus& status) {
   return {.computing = from_seconds(status.computing_s),
           .wan_bytes = status.wan_bytes,
@@ -83,7 +84,7 @@ net::EventLoop::Counters counters_of(const NodeStatus& status) {
           .pace = {}};
 }
 
-// Of a run that could not begin.
+// Returns the summary of a run that could not begin.
 Summary failed_summary(const Job& job, const Error& why) {
   Summary summary = summary_of(job);
   summary.stop_reason = StopReason::failed;
@@ -100,8 +101,8 @@ net::SharedInput of_set(std::string part, const std::string& path, const learn::
                learn::digest_of(data));
 }
 
-// A learner of one's own begins with values that no file says: tensor by tensor, neighbours
-// together where there are many.
+// Adds the start values of an own learner, which no file holds: one input per tensor, or per group
+// of neighbouring tensors if there are many.
 void add_tensors(const Learner& learner, std::span<const float> values,
                  std::vector<net::SharedInput>& inputs) {
   const std::shared_ptr<const Layout> layout = learner.layout();
@@ -125,13 +126,14 @@ void add_tensors(const Learner& learner, std::span<const float> values,
   }
 }
 
-// Of a node with a learner, before its first step; of one without, the data alone. Data that are
-// made from a seed are not among them: the job says the same of them.
+// Returns the inputs that must be equal at all nodes: start values and frozen tensors of `learner`
+// before its first step, and shared data. A null learner: data only. Data made from a seed are not
+// listed, because the job defines them.
 std::vector<net::SharedInput> shared_inputs(const Workload& workload, Learner* learner) {
   std::vector<net::SharedInput> inputs;
   const std::string path = workload.model_path();
-  // Those of a model of ours follow from the job and the columns, which sites with files of their
-  // own compare by name when they have met.
+  // The start values of a built-in model with data at the sites are not listed. They follow from
+  // the job and the columns, which the sites compare by name when they meet.
   if (learner && workload.is_own()) {
     add_tensors(*learner, learner->params(), inputs);
   } else if (learner && !(path.empty() && workload.meets())) {
@@ -150,16 +152,16 @@ std::vector<net::SharedInput> shared_inputs(const Workload& workload, Learner* l
   return inputs;
 }
 
-// activity.json of a node over sockets: what ActivityLog keeps of a simulated run, of this node
-// alone. It listens as a Tap and writes the file twice a second, so that a page can follow it; the
-// reader (report/run_reader.cpp) puts the files of a run together.
+// activity.json of one node over sockets, like the ActivityLog of a simulated run. A Tap that
+// writes the file twice a second, so that a page can follow the run. The reader
+// (report/run_reader.cpp) combines the files of a run.
 class NodeActivity final : public Tap {
   static constexpr auto kActivityEvery = std::chrono::milliseconds(500);
 
  public:
-  // `next` hears all that this hears, or is null; it outlives this. One thread, that of the node.
-  // Goes on with the file of an earlier process, if there is one, until state() or begin_anew()
-  // says what the run goes on from.
+  // `next` receives every call of this tap and must outlive it; null if there is none. All calls
+  // come from the node's thread. Continues the file of an earlier process, if there is one, until
+  // state() or begin_anew() replaces it.
   NodeActivity(const std::string& folder, const Members& members, Rank self, Tap* next)
       : path_(folder + "/activity.json"),
         members_(members),
@@ -177,12 +179,12 @@ class NodeActivity final : public Tap {
     step_began_.reset();
   }
 
-  // for checkpoints
+  // Saves or loads the state in a checkpoint.
   void state(Archive& ar) {
     if (ar.loading()) begin_anew();
     log_.state(ar);
     ar(lost_);
-    lost_.resize(members_.size());  // the job may have got sites since
+    lost_.resize(members_.size());  // sites may have been added to the job
   }
 
   void input(Time now, const Input& input, Node& node, Learner* learner) override {
@@ -204,7 +206,7 @@ class NodeActivity final : public Tap {
     if (next_) next_->answered(status);
   }
 
-  // Who is live, as this node sees it.
+  // Records nodes that this node's view has lost or regained.
   void view(Time now, const View& view) {
     for (Rank rank = 0; rank < lost_.size(); ++rank) {
       if (lost_[rank] == !view.has(rank)) continue;
@@ -277,7 +279,7 @@ class SiteSession {
     if (workload_.meets()) ended = meet();
     if (workload_.meets() && ended) ended = prepare();
     if (ended) ended = loop_->run(*node_);
-    // An Error, not the end of a run: its summary stays, and nobody starts this node again.
+    // An Error, not the end of a run: the old summary stays, and this node is not started again.
     if (loop_->cannot_go_on()) return ended.error();
     if (!loop_->peers().listening()) {
       discard_folder();  // the next start, or a simulation of the job, finds no run there
@@ -296,7 +298,7 @@ class SiteSession {
     return done;
   }
 
-  // The run goes on without this process, and lets its node rejoin.
+  // Returns true if the run continues without this process and lets its node rejoin.
   bool left_out() const { return loop_->left_out(); }
   bool must_resume() const { return loop_->must_resume(); }
   void note(const std::string& text) { log_->note(text); }
@@ -321,7 +323,7 @@ class SiteSession {
                              : workload_.make_learner(options_.rank));
       learner_ = std::move(made);
     }
-    std::optional<NodeStatus> before;  // of an earlier process of this node
+    std::optional<NodeStatus> before;  // from an earlier process of this node
     if (!options_.folder.empty()) {
       LH_LET(opened, RunFolder::open(options_.folder, job_, options_.existing));
       folder_ = std::move(opened);
@@ -358,7 +360,7 @@ class SiteSession {
   void discard_folder() const {
     if (folder_) folder_->discard();
   }
-  // The node; what it is made of may have to be told by others.
+  // Makes the node. Its parts may depend on the data of other sites.
   Status prepare() {
     LH_LET(score, workload_.make_node_scorer(1));
     score_ = std::move(score);
@@ -377,8 +379,8 @@ class SiteSession {
     return Ok{};
   }
 
-  // Hears what data the others have, and says what this site has. The run folder keeps it: whoever
-  // comes back may need that of sites which are lost.
+  // Exchanges the descriptions of the sites' data. The run folder keeps them, because a returned
+  // node may need those of lost sites.
   Status meet() {
     LH_TRY(loop_->meet());
     if (const Status alike = run::meet(workload_, *members_, loop_->words()); !alike) {
@@ -391,7 +393,7 @@ class SiteSession {
                       members_->at(options_.rank).site, own->training, own->test,
                       own->dropped > 0 ? fmt::format(", {} left out", own->dropped) : "",
                       workload_.training_samples()));
-    for (const std::string& text : workload_.warnings()) log_->warn(text);  // all find the same
+    for (const std::string& text : workload_.warnings()) log_->warn(text);  // equal at all sites
     warned_ = log_->warnings().size();
     facts_ = Facts::unwritten;
     log_->wrote("facts.bin", keep_facts());
@@ -434,16 +436,16 @@ class SiteSession {
             .checkpoint =
                 [this] {
                   const bool asked = requests_.take();
-                  return log_->take_restored() || asked;  // the older ones went with it
+                  return log_->take_restored() || asked;  // the older ones are gone
                 },
             .stop = [this] { return interrupted() || !log_->low_participation().empty(); }};
   }
 
   Result<net::PeersConfig> peers_of(NodeSockets sockets) const {
-    // A copy: this node may need the socket again, to rejoin.
+    // A copy, because this node may need the socket again to rejoin.
     if (sockets.listening >= 0) sockets.listening = ::dup(sockets.listening);
     net::PeersConfig config = peers_config(job_, options_.rank, std::move(sockets), job_hash(job_));
-    // Whoever insists on rejoining waits for a run as others for their peers.
+    // A node that insists on rejoining waits for the run, as other nodes wait for their peers.
     if (options_.insists) config.nothing_to_rejoin = 2 * config.connect_timeout;
     config.inputs = shared_inputs(workload_, learner_.get());
     config.words = words();
@@ -457,7 +459,8 @@ class SiteSession {
     return config;
   }
 
-  // The own first: they may have changed.
+  // Returns the descriptions of data by rank. The node's own may have changed and replace kept
+  // ones.
   net::Words words() const {
     net::Words words;
     if (!workload_.meets()) return words;
@@ -477,7 +480,7 @@ class SiteSession {
     }));
   }
 
-  // What the ledger of samples has to know of the others.
+  // Reports lost and returned nodes to the ledger of samples.
   void note_samples(const View& view) {
     for (Rank rank = 0; rank < lost_.size(); ++rank) {
       const bool is_lost = rank != options_.rank && !view.has(rank);
@@ -487,7 +490,7 @@ class SiteSession {
     }
   }
 
-  // Of the incarnation before, by its newest checkpoint: best.pt is of that score.
+  // Returns the best score in the newest checkpoint of the earlier incarnation: that of best.pt.
   std::optional<BestScore> best_before() const {
     if (!folder_) return std::nullopt;
     const auto newest = Checkpoints(folder_->checkpoints()).newest();
@@ -543,7 +546,7 @@ class SiteSession {
     };
   }
 
-  // The log's state now, with the node's; written by the task.
+  // Captures the state of the log with the node's; the returned task writes both.
   std::function<Status()> save(std::uint64_t number, Buffer state) {
     auto [bytes, sync] = log_->sync_later();
     Archive counted;
@@ -560,7 +563,7 @@ class SiteSession {
                                  .sites = std::uint32_t(job_.sites.size()),
                                  .members = std::uint32_t(members_->size()),
                                  .model = whole_model(learner_.get(), params())}]() -> Status {
-          LH_TRY(sync());  // first: a checkpoint never counts bytes that are not there
+          LH_TRY(sync());  // first: a checkpoint must not count bytes that the file lacks
           return Checkpoints(folder, kept).write(checkpoint);
         };
   }
@@ -571,7 +574,7 @@ class SiteSession {
       return Buffer{};
     }
     const Checkpoints checkpoints(folder_->checkpoints());
-    if (newest_ > number + 1)  // those of an honest run are never further apart
+    if (newest_ > number + 1)  // in a correct run two nodes are at most one apart
       return unavailable(
           fmt::format("{}: this node has checkpoint {}, but another can only resume from {}: was a "
                       "site started without --resume, or in another folder?",
@@ -595,7 +598,7 @@ class SiteSession {
     return std::move(checkpoint.world);
   }
 
-  // Again if they are not there: the disk was full, or the folder was removed.
+  // Writes facts.bin, and writes it again if it is missing: full disk, or a removed folder.
   Status keep_facts() {
     if (!folder_ || facts_ == Facts::none) return Ok{};
     std::error_code code;
@@ -616,7 +619,7 @@ class SiteSession {
                                node_name(members_->at(options_.rank))));
   }
 
-  // What this node has found out.
+  // Sends new warnings of this node to the other nodes.
   void warn_others() {
     for (; warned_ < log_->warnings().size(); ++warned_) loop_->warn_all(log_->warnings()[warned_]);
   }
@@ -654,7 +657,7 @@ class SiteSession {
     if (counters.time > Time{0})
       summary.compute_utilisation = seconds(counters.computing) / seconds(counters.time);
     if (job_.net.pace) summary.pace = {counters.pace.steps, counters.pace.overruns};
-    // Of a session that has not begun, or was not let in, they are untrained.
+    // A session that has not begun, or was not admitted, has untrained parameters.
     const bool began = counters.time > Time{0} && !(node_ && node_->outside());
     if (ended || began) summary.params_hash = params_hash(params());
     if (ended) compare_ends();
@@ -674,7 +677,7 @@ class SiteSession {
     }
     log_->restore_folder();
     LH_TRY(kept_at_the_end(keep_facts()));
-    // Also of a session that was stopped; not of one that has never begun.
+    // Also for a stopped session, but not for one that never began.
     if (learner_ && folder_ && counters.time > Time{0} &&
         summary.stop_reason != StopReason::diverged)
       LH_TRY(models_.end(whole_model(learner_.get(), params()), log_->reached_target()));
@@ -685,7 +688,7 @@ class SiteSession {
     return summary;
   }
 
-  // What the model of a run is worth that came to its end by itself.
+  // Scores the final model of a run that ended by itself.
   Status conclude(Summary& summary) {
     if (workload_.own_tests()) {
       summary.site_scores = site_scores(*members_, node_->scores().at_end());
@@ -698,7 +701,7 @@ class SiteSession {
     return Ok{};
   }
 
-  // A session that could not begin leaves the summary of the one before.
+  // Writes the summary. A session that could not begin keeps the previous one.
   Status keep_summary(const Summary& summary, bool ended) {
     if (!folder_ || (!ended && had_summary_ && loop_->counters().time == Time{0})) return Ok{};
     return kept_at_the_end(write_atomically(folder_->file("summary.json"), summary_text(summary)));
@@ -714,30 +717,30 @@ class SiteSession {
   ModelFiles models_;
   Workload::NodeScore score_;
   std::shared_ptr<const Members> members_;
-  std::vector<bool> lost_;  // by rank, as the view has it
+  std::vector<bool> lost_;  // by rank, from the newest view
   std::unique_ptr<Learner> learner_;
   std::optional<RunFolder> folder_;
-  std::uint64_t newest_ = 0;  // checkpoint there
+  std::uint64_t newest_ = 0;  // number of the newest checkpoint; 0: none
   CheckpointRequests requests_;
-  std::size_t warned_ = 0;  // of the log's warnings, those that others know
+  std::size_t warned_ = 0;  // number of the log's warnings that the other nodes know
   enum class Facts : std::uint8_t { none, unwritten, written } facts_ = Facts::none;  // facts.bin
-  bool had_summary_ = false;  // of an earlier session
+  bool had_summary_ = false;  // an earlier session left a summary
   std::optional<RunLog> log_;
   std::optional<StatusFile> status_;
   WaitClock wait_clock_;
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<Recording> recording_;
-  std::unique_ptr<NodeActivity> activity_;  // if there is a folder
+  std::unique_ptr<NodeActivity> activity_;  // null without a folder
 };
 
-constexpr int kMostTurns = 16;  // between resuming and rejoining, without a round between
+constexpr int kMostTurns = 16;  // restarts (resumes and rejoins) without a new round between them
 
 }  // namespace
 
 Result<Summary> run_site(const Job& job, const SiteOptions& options) {
   LH_TRY(fits_frames(
-      job, options.faults_are_made));  // the job's own mistakes before those of keys and addresses
+      job, options.faults_are_made));  // the job's own errors before those of keys and addresses
   LH_LET(sockets,
          node_sockets(job, options.rank, options.addresses, options.listening, options.security));
   if (const std::string name = job.members()[options.rank].site; job.leaves_out(name)) {
@@ -761,7 +764,7 @@ Result<Summary> run_site(const Job& job, const SiteOptions& options) {
     auto summary = site->run();
     if (summary && summary->rounds > std::exchange(reached, std::max(reached, summary->rounds)))
       turns = 0;
-    // The others say so: rejoin with a new incarnation, or, as they have stopped since, resume.
+    // The peers decide: rejoin with a new incarnation, or resume if they have stopped meanwhile.
     const bool rejoins = site->left_out() && !interrupted();
     const bool resumes = site->must_resume() && !options.rejoin && !interrupted();
     if ((!rejoins && !resumes) || turns == kMostTurns) return summary;

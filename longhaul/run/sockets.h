@@ -21,11 +21,11 @@ namespace longhaul::run {
 
 struct Security {
   std::string keys = {};  // folder (secure/key_folder.h); "": [net] keys of the job
-  // Plain text: everyone who reaches the ports can read and change the model, and take part.
+  // Plain text: any host that reaches the ports can read and change the model, and take part.
   bool insecure = false;
 };
 
-// Null if insecure. Error: keys are missing or unusable, and what to do.
+// Returns null if insecure. The Error says that keys are missing or unusable, and the remedy.
 inline Result<std::shared_ptr<secure::Credentials>> open_credentials(const Job& job,
                                                                      const std::string& site,
                                                                      const Security& security) {
@@ -40,7 +40,7 @@ inline Result<std::shared_ptr<secure::Credentials>> open_credentials(const Job& 
                  "without keys)");
 }
 
-// An authority and keys for all sites of a job in a temporary folder, which is removed with this.
+// An authority and keys for all sites of a job, in a temporary folder that the destructor removes.
 // The authority's private key is never written.
 class ThrowawayKeys {
   static constexpr std::int64_t kHour = 3600, kYear = 365 * 24 * kHour;
@@ -79,24 +79,24 @@ class ThrowawayKeys {
   const std::string folder_;
 };
 
-// Parses "host:port" of all nodes, by rank. Error: not one for each node, or an invalid one.
+// Parses "host:port" of all nodes, by rank. Returns an Error unless there is a valid one per node.
 Result<std::vector<net::Address>> parse_addresses(const Job&, const std::vector<std::string>&);
-// Error: the job's chunks exceed the largest frame, or it has faults or multicasts by the
-// network, which only the simulator has.
+// Returns an Error if the job's chunks exceed the largest frame, or if it has faults or multicasts
+// by the network, which only the simulator has.
 Status fits_frames(const Job&, bool faults_are_made = false);
-// What a node was told of its sockets.
+// The socket settings of a node.
 struct NodeSockets {
   std::vector<net::Address> addresses;                    // by rank
-  std::optional<net::Address> bind = {};                  // as PeersConfig's
+  std::optional<net::Address> bind = {};                  // see PeersConfig
   int listening = -1;                                     // an inherited socket; -1: none
   std::shared_ptr<secure::Credentials> credentials = {};  // null: insecure
 };
-// Of the texts and keys that were given; errors name them.
+// Reads the settings from the given texts and keys; errors name them.
 Result<NodeSockets> node_sockets(const Job&, Rank self, const std::vector<std::string>& addresses,
                                  int listening, const Security&);
-// `hash`: what all nodes must agree on; refusals name the job's first key that differs.
+// `hash`: the value on which all nodes must agree; refusals name the job's first key that differs.
 net::PeersConfig peers_config(const Job&, Rank self, NodeSockets, std::uint64_t hash);
-// By peer that this node reaches through a third: the nodes that it tries, the best first.
+// Returns, by peer that this node reaches through a third, the nodes that it tries, best first.
 std::map<Rank, std::vector<Rank>> relays_of(const Job&, Rank self);
 
 }  // namespace longhaul::run

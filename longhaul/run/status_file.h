@@ -1,6 +1,7 @@
 #pragma once
-// RUN/status.json: what a node does, and what and whom it waits for, now. `longhaul status` reads
-// it. One writer, the process that holds the folder; readers see the file of before or of after.
+// RUN/status.json: the current state of a node, and the nodes and data for which it waits.
+// `longhaul status` reads it. The only writer is the process that holds the folder; readers see the
+// old or the new file.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -16,13 +17,13 @@ namespace longhaul::run {
 struct NodeStatus {
   std::string site = {};
   Rank rank = 0;
-  // meeting: connects to the others; computing, waiting; parting: tells the others that it is done;
-  // simulating; ended.
+  // meeting: connects to the other nodes; computing, waiting; parting: reports to the other nodes
+  // that it is done; simulating; ended.
   std::string state;
   std::string waits_for = {};  // "round 11: parts of rank 2", "lima, oslo (2 of 4)"; "": nothing
   double waited_s = 0;         // real time that it has waited for that
   Round rounds = 0, max_rounds = 0;
-  double time_s = 0;  // of the run
+  double time_s = 0;  // time of the run
   // Sent to other sites, and time spent computing, since the run began: simulated, of all sites.
   std::uint64_t wan_bytes = 0, wan_messages = 0;
   double computing_s = 0;
@@ -41,10 +42,11 @@ struct NodeStatus {
                   wan_messages, computing_s, members, live, silent, host, process, written_s)
 };
 
-// How long a node has been waiting for the same. One thread.
+// The time for which a node has been waiting for the same thing. One thread.
 class WaitClock {
  public:
-  // Real time since the last call with another state, round or thing waited for; 0: for nothing.
+  // Returns the real time since the last call with another state, round or thing waited for; 0: it
+  // waits for nothing.
   double waited_s(const NodeStatus&);
 
  private:
@@ -74,9 +76,10 @@ class StatusFile {
 double unix_time();
 // The name of this host, as NodeStatus::host; empty if it has none.
 std::string host_name();
-// The status in this folder; nullopt: there is none that can be read.
+// Returns the status in this folder; nullopt if none can be read.
 std::optional<NodeStatus> read_status(const std::string& folder);
-// Of a run: its own file, or those of the folders in it, by rank. An Error: there is none.
+// Returns the statuses of a run: its own file, or the files of the folders in it, by rank. Returns
+// an Error if there is none.
 Result<std::vector<NodeStatus>> read_statuses(const std::string& run);
 
 }  // namespace longhaul::run

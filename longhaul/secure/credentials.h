@@ -1,6 +1,6 @@
 #pragma once
-// What one node proves its site with, and whom it accepts: the keys of a folder, read when the node
-// starts and again when the files have changed. Connections that are open stay as they are.
+// The keys by which a node proves its site and verifies its peers. They are read from a folder when
+// the node starts and again when the files change. Open connections stay unchanged.
 //
 // One thread at a time, or several that only call dial() and accept(). May be destroyed before its
 // sessions.
@@ -17,22 +17,22 @@ struct SessionContext;
 
 class Credentials {
  public:
-  // `sites`: of the job; others are refused, whatever certificate they show. Errors: see
-  // KeyFolder; a certificate that has expired or is not valid yet.
+  // `sites`: sites of the job; other sites are refused with any certificate. Errors: see KeyFolder;
+  // a certificate that has expired or is not valid yet.
   static Result<std::unique_ptr<Credentials>> open(KeyFolder, std::string site,
                                                    std::vector<std::string> sites);
-  // From PEM text, without files. For tests and for keys that are never written.
+  // Makes credentials from PEM text, without files. For tests and for keys that are never written.
   static Result<std::unique_ptr<Credentials>> make(const KeyPair&, const std::string& authority,
                                                    std::string site,
                                                    std::vector<std::string> sites);
-  // Reads files that have changed. True: there are new ones. Error: they are unusable; the ones
-  // before stay, and the next call reads again.
+  // Reads files that have changed. Returns true if there are new keys. After an Error (unusable
+  // files) the old keys stay, and the next call reads again.
   Result<bool> refresh();
 
-  // The end that dials the site, or that accepts any other site. Null: no memory.
+  // Returns the end that dials the site, or that accepts any other site; null: out of memory.
   std::unique_ptr<Session> dial(const std::string& site) const;
   std::unique_ptr<Session> accept() const;
-  // Until when the certificate is valid, seconds since 1970.
+  // Returns the end of the certificate's validity, in seconds since 1970.
   std::int64_t valid_until() const { return valid_until_; }
 
  private:

@@ -1,18 +1,16 @@
 #pragma once
-// Keys of the datagrams beside one TLS connection, exported from it: a secret for each direction,
-// for as long as that connection is the newest. A secret gives a key, and the secret that follows
-// it (HKDF, RFC 5869): the sender goes on to the next one whenever it likes (update()), the
-// receiver when the first datagram under it has proved to be authentic; those of the key before are
-// opened until then but one. What was sent under a key that both have left cannot be read with
-// later ones. ChaCha20-Poly1305 (RFC 8439), which unlike AES-GCM has no limit of datagrams for a
-// key that a connection could reach (RFC 9001, 6.6), and takes the same time whatever the bytes are
-// on machines without AES instructions.
+// Keys for the datagrams of one TLS connection, derived from it: one secret per direction, used
+// while that connection is the newest. A secret yields a key and the next secret (HKDF, RFC 5869).
+// The sender can change to the next key at any time (update()). The receiver changes when it has
+// authenticated the first datagram under the next key. It still opens datagrams of one earlier key.
+// A datagram cannot be read with later keys. The cipher is ChaCha20-Poly1305 (RFC 8439). Unlike
+// AES-GCM it has no limit of datagrams per key that a connection could reach (RFC 9001, 6.6). It
+// also takes constant time on processors without AES instructions.
 //
-// A sealed datagram: id of the key (4 bytes), number (8 bytes), both little-endian; ciphertext;
-// tag (16 bytes). The nonce is the key's own, exclusive-or the number; id and number are
-// authenticated. A number is taken once: kWindow numbers behind the highest are remembered, older
-// ones are dropped.
-// Memory: 2 KB. One thread at a time.
+// A sealed datagram: id of the key (4 bytes), number (8 bytes), both little-endian; ciphertext; tag
+// (16 bytes). The nonce is the key's own nonce, exclusive-or the number. The tag authenticates id
+// and number too. Each number is accepted once: the receiver remembers kWindow numbers behind the
+// highest and drops older ones. Memory: 2 KB. One thread at a time.
 #include <array>
 #include <bitset>
 #include <cstdint>
@@ -31,20 +29,20 @@ class DatagramKeys {
   static constexpr std::size_t kPrefix = 12, kTag = 16, kOverhead = kPrefix + kTag;
   static constexpr std::size_t kWindow = 4096;
 
-  // `secret`: kSecret bytes, exported with kLabel; `has_dialled`: this end has dialled.
+  // `secret`: kSecret bytes, exported with kLabel; `has_dialled`: this end dialled.
   DatagramKeys(std::span<const std::byte> secret, bool has_dialled);
   ~DatagramKeys();
   DatagramKeys(const DatagramKeys&) = delete;
   DatagramKeys& operator=(const DatagramKeys&) = delete;
 
-  // Of the key that this end seals with.
+  // Returns the id of the key that this end seals with.
   std::uint32_t id() const;
-  // Whether this end may open what says to be sealed with that key.
+  // Returns true if this end has the key with that id for opening.
   bool knows(std::uint32_t id) const;
-  // Seals with the next key. Not before the peer has opened something of the last one: it knows one
-  // key ahead.
+  // Seals with the next key from now on. The peer must have opened a datagram of the current key:
+  // it knows only one key ahead.
   void update();
-  // No number may be sealed twice. The result is valid until the next call.
+  // Seals a datagram. Each number must be used once only. The result is valid until the next call.
   std::span<const std::byte> seal(std::uint64_t number,
                                   std::span<const std::span<const std::byte>> parts);
 
@@ -52,14 +50,15 @@ class DatagramKeys {
     std::uint64_t number = 0;
     std::span<const std::byte> bytes;  // valid until the next call
   };
-  // Empty: too short, of other keys, changed, of this end itself, or not the first of its number.
+  // Returns an empty optional if the datagram is too short, changed, or sealed with unknown keys or
+  // by this end, or if its number was used before.
   std::optional<Opened> open(std::span<const std::byte> datagram);
 
   struct Prefix {
     std::uint32_t id = 0;
     std::uint64_t number = 0;
   };
-  // What a datagram says of itself; true only once it is opened.
+  // Returns the unauthenticated id and number of a datagram.
   static std::optional<Prefix> prefix_of(std::span<const std::byte> datagram);
 
  private:

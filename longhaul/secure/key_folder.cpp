@@ -42,7 +42,8 @@ Status check_private(const std::string& file, const struct stat& at) {
   return Ok{};
 }
 
-// Who can write the authority's certificate, or its folder, says who is trusted.
+// Checks that other users cannot write the authority's certificate or its folder: a user who can
+// decides which certificates are trusted.
 Status check_unwritable(const std::string& file, const struct stat& at) {
   const bool is_sticky = S_ISDIR(at.st_mode) && (at.st_mode & S_ISVTX) != 0;
   if ((at.st_mode & S_IWOTH) == 0 || is_sticky) return Ok{};
@@ -76,7 +77,7 @@ Result<std::string> read_text(const std::string& file, bool is_private) {
   return text;
 }
 
-// The mode is there before the first byte is.
+// Writes the file. Its mode is set before the first byte is written.
 Status write_text(const std::string& file, const std::string& text, mode_t mode) {
   const std::string temporary = file + ".new";
   (void)unlink(temporary.c_str());

@@ -1,6 +1,6 @@
 #pragma once
-// What the sources of this folder share: OpenSSL's objects with owners, certificates as X.509, and
-// what Credentials puts into a Session.
+// Shared code of this folder: OpenSSL's objects with owners, X.509 certificates, and the contents
+// of a Session.
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,61 +38,61 @@ using StoreContext = std::unique_ptr<X509_STORE_CTX, Free<X509_STORE_CTX_free>>;
 struct FreeStack {
   void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
 };
-using Stack = std::unique_ptr<STACK_OF(X509), FreeStack>;  // which owns no certificate
+using Stack = std::unique_ptr<STACK_OF(X509), FreeStack>;  // owns no certificate
 
-// The oldest error of this thread's queue, which is emptied; "unknown error" without one.
+// Returns this thread's oldest OpenSSL error and clears the queue; "unknown error" without one.
 std::string take_error();
 
 }  // namespace longhaul::secure::openssl
 
 namespace longhaul::secure {
 
-// All of a text, at least one.
+// Returns all certificates of a text, at least one.
 Result<std::vector<openssl::Certificate>> read_certificates(const std::string& pem);
-std::vector<std::string> sites_of(const X509*);  // its DNS entries
+std::vector<std::string> sites_of(const X509*);  // DNS entries
 Validity validity_of(const X509*);
 std::string issuer_of(const X509*);
-// Each certificate in ca.crt is trusted by itself, whether or not it is a root.
+// Each certificate in ca.crt is trusted by itself, root or not.
 inline constexpr unsigned long kTrustFlags = X509_V_FLAG_PARTIAL_CHAIN;
-// Why X509_verify_cert() does not take it: a text that follows "its certificate".
+// Returns the reason why X509_verify_cert() rejects it: a text that follows "its certificate".
 std::string reason_of(int error, const X509*);
 
 // Contents of a certificate with a new key.
 struct CertificateSpec {
   std::string name;
   Validity valid = {};
-  std::string constraints = {}, key_usage = {}, purposes = {};  // as OpenSSL writes extensions
+  std::string constraints = {}, key_usage = {}, purposes = {};  // OpenSSL's extension syntax
   std::string site = {};                                        // DNS entry
 };
-// `authority`: whose key signs; null: its own.
+// `authority`: signer's key pair; null: self-signed.
 Result<KeyPair> make_certificate(const CertificateSpec&, const KeyPair* authority);
-// At most 80 characters; what is not printable ASCII becomes '?'. For names that a peer wrote.
+// Returns at most 80 characters, with '?' for all but printable ASCII. For names written by a peer.
 std::string printable(std::string);
 
-// SSL_CTX and what verification compares with; shared by the sessions that began with it.
+// SSL_CTX and the values for verification; shared by the sessions that began with it.
 struct SessionContext {
   openssl::Context ssl;
   std::string own_site;
-  std::vector<std::string> sites;  // of the job: who may connect
+  std::vector<std::string> sites;  // sites of the job, which may connect
 };
 
 struct Session::Impl {
   std::shared_ptr<const SessionContext> context;
   openssl::Connection ssl;
-  std::string expected;  // the dialled site; "": any of the job
+  std::string expected;  // dialled site; "": any site of the job
   bool dialled = false, has_begun = false;
   std::span<const std::byte> incoming;
   Buffer outgoing;
-  std::optional<Error> refusal;  // of the peer's certificate, by this end
+  std::optional<Error> refusal;  // this end's refusal of the peer's certificate
   std::vector<std::string> peer_sites;
 
   Error failure(int result);
 };
 
-// Null: OpenSSL has failed.
+// Returns null if OpenSSL has failed.
 std::unique_ptr<Session> make_session(std::shared_ptr<const SessionContext>, std::string expected,
                                       bool dials);
-// SSL_CTX_set_cert_verify_callback().
+// Callback for SSL_CTX_set_cert_verify_callback().
 int verify_peer(X509_STORE_CTX*, void*);
 
 }  // namespace longhaul::secure

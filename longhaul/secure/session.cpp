@@ -61,7 +61,7 @@ std::string list(const std::vector<std::string>& sites) {
   return text.empty() ? "no site" : text + (sites.size() > 3 ? " ..." : "");
 }
 
-// What a peer says of this end's certificate or bytes (RFC 8446, 6.2).
+// Returns the text of a peer's alert about this end's certificate or bytes (RFC 8446, 6.2).
 std::string alert_text(int alert, const std::string& own_site) {
   static const std::map<int, const char*> kReasons = {
       {SSL_AD_UNKNOWN_CA, "it is of another authority, or self-signed"},
@@ -194,7 +194,7 @@ Result<std::size_t> Session::read(std::span<std::byte> into) {
     std::size_t count = 0;
     const int result = SSL_read_ex(impl_->ssl.get(), into.data(), into.size(), &count);
     if (result != 1) {
-      // What came before the end is delivered; the next read finds the end again.
+      // Bytes before the end are delivered; the next read finds the end again.
       if (total > 0 || SSL_get_error(impl_->ssl.get(), result) == SSL_ERROR_WANT_READ) break;
       return impl_->failure(result);
     }

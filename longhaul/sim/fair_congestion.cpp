@@ -1,5 +1,5 @@
-// What TCP's congestion control makes of a connection: slow start, bbr's rests, and cubic's windows
-// under loss.
+// Effect of TCP's congestion control on a connection: slow start, bbr's ProbeRTT, and cubic's
+// windows under loss.
 #include <algorithm>
 #include <cmath>
 
@@ -9,8 +9,8 @@
 namespace longhaul::sim {
 namespace {
 
-// A round trip after `now`, on a grid of about a fiftieth of it (1, 2 or 5 times a power of 10), so
-// that the windows of many connections double at one time and shares are computed once.
+// Returns a round trip after `now`, on a grid of about a fiftieth of it (1, 2 or 5 times a power of
+// 10). The windows of many connections then double at one time, and shares are computed once.
 Time double_at(Time now, double rtt_s) {
   const auto rtt = std::int64_t(std::llround(rtt_s * 1e9));
   std::int64_t grid = 1;
@@ -21,18 +21,18 @@ Time double_at(Time now, double rtt_s) {
   return std::max(Time{at}, now + Time{1});
 }
 
-// So long after it last sent something, the transport sends a small packet, to see its peer.
+// Idle time after which the transport sends a small packet, to check its peer.
 constexpr Time kPing = std::chrono::seconds(1);
 
-// Part of a link of which a rest is told: among more than twenty connections the others take up
-// what it leaves, and each rest of thousands would be a change of all their rates.
+// Minimum part of a link for which ProbeRTT is modelled. Among more than twenty connections the
+// others use the freed rate, and each ProbeRTT of thousands would change all rates.
 constexpr double kMinModelledShare = 0.05;
 
 Time later(Time now, double seconds) { return now + Time{std::llround(seconds * 1e9)}; }
 
 }  // namespace
 
-// Bulk goes over parallel TCP connections, for each of which this holds; control has one.
+// Bulk uses parallel TCP connections, each with this control; control messages use one.
 std::uint32_t FairNetwork::streams(const Connection& c) const {
   return c.service.priority < kControl.priority ? config_.wan.streams : 1;
 }
@@ -41,26 +41,26 @@ double FairNetwork::first_rate(const Connection& c) const {
   return streams(c) * flow::slow_start_rate(config_.tcp, rtt_s(c));
 }
 
-// What the pair allows each of them.
+// Returns the pair's limit for each of them.
 double FairNetwork::window(const Connection& c) const {
   if (c.pair == kNone) return flow::kUnlimited;
   const DirectedPair& pair = pairs_[c.pair];
   return config_.wan.pair(pair.from, pair.to).flow.value_or(flow::kUnlimited);
 }
 
-// As a new connection.
+// Resets it to a new connection.
 void FairNetwork::reset_connection(Connection& c, Time now) {
   c.idle_since = now;
   c.next_doubling = Time{0};
   c.window_rate = first_rate(c);
   c.slow = c.has_tcp() && c.window_rate < flow::kUnlimited;
   c.small_acked_at = Time{0};
-  end_probe_rtt(c, now);  // of the one before
+  end_probe_rtt(c, now);  // previous connection's ProbeRTT
   c.windows.clear();
   form_windows(c, now);
 }
 
-// When the rest that is to be told from now on begins, or ends.
+// Schedules the begin or end of the next modelled ProbeRTT.
 void FairNetwork::schedule_probe_rtt(Connection& c, Time now) {
   const auto probe_rtt = c.has_tcp() ? flow::probe_rtt(config_.tcp, rtt_s(c)) : std::nullopt;
   c.in_probe_rtt = c.in_probe_rtt && probe_rtt;
@@ -68,7 +68,7 @@ void FairNetwork::schedule_probe_rtt(Connection& c, Time now) {
                              : WakeUpQueue::kNever;
 }
 
-// Something is to be sent again.
+// Called when an idle connection has data again.
 void FairNetwork::wake_control(Connection& c, Time now) {
   if (!c.has_tcp()) return;
   age_waits(now);
@@ -83,13 +83,13 @@ void FairNetwork::wake_control(Connection& c, Time now) {
     if (drop_tail()) estimates_[std::size_t(&c - connections_.data())].grows_since = now;
   }
   if (c.slow && c.next_doubling <= now) c.next_doubling = double_at(now, real_rtt_s(c));
-  if (estimates(c)) {  // round trips pass while something is on the way
+  if (estimates(c)) {  // round trips pass only while data is in flight
     Estimating& e = estimates_[std::size_t(&c - connections_.data())];
     e.next = std::max(e.next, later(now, real_rtt_s(c)));
   }
   for (Stream& stream : c.windows) {
     stream.window.idle(idle, rtt, config_.tcp.first_window);
-    stream.next += now - c.idle_since;  // round trips pass while something is on the way
+    stream.next += now - c.idle_since;  // round trips pass only while data is in flight
   }
   if (config_.paced && c.service.priority < kControl.priority && !c.in_probe_rtt)
     if (const auto probe_rtt = flow::probe_rtt(config_.tcp, rtt);
@@ -98,16 +98,16 @@ void FairNetwork::wake_control(Connection& c, Time now) {
   update_probe_rtt(c, now);
 }
 
-// bbr wants the shortest round trip of the last 10 s, and packets that go by themselves have
-// shorter ones than full ones between others. So the first small one to be answered since it rested
-// is as good as a rest; others are no shorter. `at` may be yet to come.
+// bbr uses the shortest round trip of the last 10 s. Packets that travel alone have a shorter one
+// than full packets among others. So the first answer to a small packet since ProbeRTT replaces a
+// ProbeRTT; later ones are no shorter. `at` may be in the future.
 void FairNetwork::on_small_acked(Connection& c, Time at) {
   if (!c.in_probe_rtt && c.probe_rtt_at != WakeUpQueue::kNever &&
       !std::exchange(c.probe_postponed, true))
     schedule_probe_rtt(c, at);
 }
 
-// What has happened in a pause.
+// Catches up on events during a pause.
 void FairNetwork::end_pause(Connection& c, Time now) {
   if (c.in_probe_rtt && c.probe_rtt_at <= now) end_probe_rtt(c, c.probe_rtt_at);
   const Time pinged = later(c.idle_since + kPing, rtt_s(c));
@@ -121,8 +121,8 @@ void FairNetwork::send_small(Connection& c, Time now) {
   on_small_acked(c, c.small_acked_at);
 }
 
-// When a rest is due, the first answer after a pause is as good; but not that to a small packet,
-// which may have been delayed.
+// The first answer after a pause replaces a due ProbeRTT. The answer to a small packet does not,
+// because that packet may have been delayed.
 void FairNetwork::update_probe_rtt(Connection& c, Time now) {
   end_pause(c, now);
   if (c.in_probe_rtt || c.probe_rtt_at > now) return;
@@ -139,8 +139,8 @@ void FairNetwork::end_probe_rtt(Connection& c, Time now) {
   schedule_probe_rtt(c, now);
 }
 
-// Whether it would leave much of the link that limits the connection, or of what only that one may
-// use.
+// Returns true if ProbeRTT would leave much of the link that limits the connection, or of a link
+// that only this connection may use.
 bool FairNetwork::models_probe_rtt(const Connection& c, std::uint32_t index) const {
   const auto probe_rtt = flow::probe_rtt(config_.tcp, rtt_s(c));
   const double leaves = probe_rtt ? c.rate - streams(c) * probe_rtt->rate : 0;
@@ -148,7 +148,7 @@ bool FairNetwork::models_probe_rtt(const Connection& c, std::uint32_t index) con
   return leaves >= kMinModelledShare * rates_.narrowest(index);
 }
 
-// The windows of cubic where it loses packets.
+// Creates the windows of cubic if packets are lost, and removes them otherwise.
 void FairNetwork::form_windows(Connection& c, Time now) {
   const double p = loss(c).p, rtt = rtt_s(c);
   if (!c.has_tcp() || rtt <= 0 || !flow::slows_on_loss(config_.tcp, p)) return c.windows.clear();
@@ -165,7 +165,7 @@ double FairNetwork::windows_rate(const Connection& c) const {
   return packets * config_.tcp.packet() / real_rtt_s(c);
 }
 
-// What its congestion control allows.
+// Sets the rate limit of congestion control.
 void FairNetwork::limit(std::uint32_t index) {
   Connection& c = connections_[index];
   if (!c.has_tcp()) return;
@@ -187,14 +187,14 @@ bool FairNetwork::window_limits(const Connection& c) {
   return c.rate >= c.window_rate * (1 - 1e-9);
 }
 
-// When something else limits the rate. Changes no rate: the window did not count.
+// Ends slow start when another limit applies. Changes no rate: the window was not the limit.
 void FairNetwork::end_slow_start(Connection& c, std::uint32_t index, Time now) {
   if (estimates(c)) estimate(c, index, now);
   c.slow = false;
   limit(index);
 }
 
-// When the control wants to be asked next, while something is being sent.
+// Returns the next time for control(), while data is being sent.
 Time FairNetwork::next_control(const Connection& c) const {
   Time next = c.slow ? std::min(c.next_doubling, c.probe_rtt_at) : c.probe_rtt_at;
   if (estimates(c)) next = std::min(next, estimates_[std::size_t(&c - connections_.data())].next);
@@ -225,7 +225,7 @@ void FairNetwork::control(Connection& c, std::uint32_t index, Time now) {
   limit(index);
 }
 
-// A round trip of one of its streams is over: which of its packets were lost?
+// Called when a round trip of a stream has ended: draws its lost packets.
 void FairNetwork::round_trip(Connection& c, std::uint32_t i, double all, bool used, Time now) {
   Stream& stream = c.windows[i];
   const double rtt = real_rtt_s(c);

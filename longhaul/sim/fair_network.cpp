@@ -13,7 +13,7 @@ using What = flow::Traced::What;
 
 namespace {
 
-constexpr Time kInstant{1};  // after which it is settled
+constexpr Time kInstant{1};  // delay of settle() after a change
 
 Time after(Time since, double bytes, double rate) {
   if (rate <= 0) return WakeUpQueue::kNever;
@@ -21,12 +21,12 @@ Time after(Time since, double bytes, double rate) {
   return ns > 4e18 ? WakeUpQueue::kNever : since + Time{std::llround(ns)};
 }
 
-constexpr double kFull = 0.99;  // of a port's rate: so much in use, and packets wait
+constexpr double kFull = 0.99;  // share of a port's rate in use at which packets wait
 // Spread of the shares of bbr's connections in one queue, measured (docs/results/fidelity.md).
 constexpr double kSpread = 0.1;
 constexpr std::uint32_t kEven = 100;
-constexpr std::uint64_t kWeightDraw = ~std::uint64_t{0};  // in place of a packet's number
-constexpr double kSameRate = 1 - 1e-9;  // of the largest rate by weight: the port limits this flow
+constexpr std::uint64_t kWeightDraw = ~std::uint64_t{0};  // instead of a packet's number
+constexpr double kSameRate = 1 - 1e-9;  // share of the largest rate at which a port limits a flow
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void FairNetwork::begin_sending(std::uint32_t slot, Time now) {
   if (c.queue.size() == 1) start(index, now);
 }
 
-// Begins with the first packet of the queue.
+// Starts the first packet of the queue.
 void FairNetwork::start(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   const Packet& packet = in_flight_[c.queue.front()].packet;
@@ -65,7 +65,7 @@ void FairNetwork::start(std::uint32_t index, Time now) {
                         : flow::datagram_bytes(config_.tcp, packet.bytes);
   c.since = now;
   double narrowest = rates_.narrowest(index);
-  if (c.is_multicast) {  // its flow's links are those of all its receivers
+  if (c.is_multicast) {  // a multicast flow uses the links of all its receivers
     narrowest = flow::kUnlimited;
     for (const std::uint32_t link : path(c)) narrowest = std::min(narrowest, rates_.capacity(link));
   }
@@ -88,7 +88,7 @@ void FairNetwork::begin_flow(Connection& c, std::uint32_t index, Time now) {
   note_busy(c, +1, now);
   if (c.is_multicast) {
     form_multicast(c.from);
-    c.rate = rates_.rate(flow_of(index));  // until it is settled
+    c.rate = rates_.rate(flow_of(index));  // rate until settle()
   } else {
     rates_.set_busy(index, true);
   }
@@ -130,7 +130,7 @@ void FairNetwork::settle() {
     const Time at = wake_of(connections_[index]);
     most ? wake_ups_.set_later(index, at) : wake_ups_.set(index, at);
   };
-  for (const std::uint32_t index : changed) {  // all rates are known: waits are
+  for (const std::uint32_t index : changed) {  // requires all rates, for the waits
     Connection& c = connections_[index];
     if (c.is_multicast) {
       for (const std::uint32_t one : multicast_.at(c.from)) wake(one);
@@ -141,11 +141,11 @@ void FairNetwork::settle() {
     wake(index);
   }
   if (most) wake_ups_.rebuild();
-  // Connections whose slow start has ended go by bbr's estimate from now on.
+  // Connections that have just left slow start now follow bbr's estimate.
   if (drop_tail() && rates_.unsettled()) unsettled_at_ = base + kInstant;
 }
 
-// What it has sent by `base` went at the rate before.
+// Changes the rate at `base`. Bytes sent before that time used the previous rate.
 void FairNetwork::follow_rate(std::uint32_t index, double rate, Time base) {
   Connection& c = connections_[index];
   if (c.mode == Mode::flowing) {
@@ -201,7 +201,7 @@ std::optional<NetworkEvent> FairNetwork::depart(std::uint32_t index, Time now) {
   return notice;
 }
 
-// --- Which links there are, who passes them, and what traces make of them -----------------------
+// --- Links, the connections that pass them, and the effect of traces ----------------------------
 
 void FairNetwork::check_config() const {
   const flow::Wan& wan = config_.wan;
@@ -250,7 +250,7 @@ void FairNetwork::add_links() {
     shared_.push_back(add_link(shared.rate, false));
     for (const flow::SitePair& pair : shared.pairs) crossed_[pair].push_back(shared_.back());
   }
-  for (const flow::Traced& t : wan.traces)  // so that a change of one finds its way
+  for (const flow::Traced& t : wan.traces)  // so that follow() finds the pair of each trace
     if (t.what == What::rate || t.what == What::delay || t.what == What::loss) pair(t.a, t.b);
 }
 
@@ -366,7 +366,7 @@ void FairNetwork::set(const flow::Traced& t, double value) {
   }
 }
 
-// Their delay or loss has changed.
+// Called when the delay or loss of these sites has changed.
 void FairNetwork::tell_connections(std::uint32_t from, std::uint32_t to, Time now) {
   const auto pair = pair_index_.find({from, to});
   if (pair == pair_index_.end()) return;
@@ -388,8 +388,8 @@ void FairNetwork::note_busy(const Connection& c, int flow, Time now) {
   sites_[pair.to].gets.add(flow, now);
 }
 
-// What acknowledgements of the other way's packets take of the link that is the narrowest on this
-// way, if both are busy; as if the other way were full, too.
+// Returns the share of this direction's narrowest link for acknowledgements of the other direction,
+// if both are busy. Assumes that the other direction is full.
 double FairNetwork::acks(const Connection& c, Time now) const {
   if (c.pair == kNone || c.is_multicast) return 0;
   const DirectedPair& pair = pairs_[c.pair];
@@ -413,9 +413,9 @@ double FairNetwork::rate(Rank from, Rank to, Service service) const {
   return index == connection_index_.end() ? 0 : rates_.rate(flow_of(index->second));
 }
 
-// --- When packets arrive that have left, and whether --------------------------------------------
+// --- Arrival times and losses of sent packets ---------------------------------------------------
 
-// A stream for every packet, or round trip.
+// Returns a random stream per packet or round trip.
 Random FairNetwork::draw(Purpose purpose, const Connection& c, std::uint64_t number) const {
   const std::uint32_t range = c.to * Service::kClasses + c.service.service_class();
   return Random(config_.seed, {purpose, number, c.from, range});
@@ -428,9 +428,9 @@ double FairNetwork::jittered(const Connection& c, Random& random) const {
   return std::max(0.0, pair.delay_s + pair.jitter_s * random.normal());
 }
 
-// How much later the last byte of a reliable packet can be read for a hole before it: the last of
-// its IP packets that was lost is so many others before the end; it was sent again one round trip
-// after it was sent, again if lost again.
+// Returns the extra delay of a reliable packet's last byte because of a hole before it. The
+// distance of the last lost IP packet from the end is random. This packet is repeated one round
+// trip after it was sent, and again if lost again.
 double FairNetwork::repair(const Connection& c, std::uint64_t packets, Random& random) const {
   const flow::Loss loss = this->loss(c);
   const double p = loss.p;
@@ -438,7 +438,7 @@ double FairNetwork::repair(const Connection& c, std::uint64_t packets, Random& r
   const auto until_loss = [&](double next) {
     return std::floor(std::log1p(-random.uniform()) / std::log1p(-next));
   };
-  // A chain of two states looks the same backwards: the last packet, then those before it.
+  // A chain of two states is equal in reverse: the last packet first, then those before it.
   const double behind = loss.burst == 0            ? until_loss(p)
                         : random.uniform() < p     ? 0
                         : loss.after(false) >= 1.0 ? 1
@@ -497,14 +497,15 @@ void FairNetwork::send_datagram(std::uint32_t slot, Connection& c, Time now) {
 }
 
 std::optional<NetworkEvent> FairNetwork::delivers(PacketId id) {
-  if (!in_flight_.is_current(id)) return std::nullopt;  // taken off its way meanwhile
+  if (!in_flight_.is_current(id)) return std::nullopt;  // removed in transit
   return in_flight_.delivers(id.slot);
 }
 
-// What waits at ports that have one drop-tail queue for all flows (Wan::Queue::drop_tail). Waits
-// are functions of the rates at the last settle(), and of the time, computed when somebody asks.
+// Waits at ports with one drop-tail queue for all flows (Wan::Queue::drop_tail). Waits are
+// functions of the rates at the last settle() and of the time, computed on demand.
 
-// Of its share. Connections in one queue have unequal ones; which, is drawn once.
+// Returns the weight of the connection's share. Connections in one queue have unequal ones, drawn
+// once.
 std::uint32_t FairNetwork::weight(const Connection& c) const {
   if (!drop_tail()) return 1;
   if (c.pair == kNone || !c.reliable()) return kEven;
@@ -540,7 +541,8 @@ void FairNetwork::age_waits(Time now) {
     forget_waits(now);
 }
 
-// A port is full of a class and those before it: what comes later, of this class or below, waits.
+// Returns true if the class and higher ones fill the port: packets of this class or below then
+// wait.
 bool FairNetwork::is_full(std::uint32_t link, std::uint8_t priority) const {
   Port& port = ports_[link];
   if (port.fullness_known[priority]) return port.full[priority];
@@ -569,7 +571,7 @@ double FairNetwork::port_wait_s(std::uint32_t link, std::uint8_t priority) const
   for (const std::uint32_t index : port.connections) {
     const Connection& c = connections_[index];
     if (!of_class(c) || c.rate <= 0 || level(index) < most * kSameRate) continue;
-    // What a connection has in flight waits on both ways, if both are full: a half on each.
+    // The data in flight waits on both paths if both are full: half on each.
     const bool both =
         std::ranges::any_of(back_[index], [&](auto other) { return is_full(other, priority); });
     flows += streams(c);
@@ -585,7 +587,7 @@ double FairNetwork::port_wait_s(std::uint32_t link, std::uint8_t priority) const
   return wait;
 }
 
-// How long a packet of this connection waits on its way.
+// Returns the time that a packet of this connection waits in queues.
 double FairNetwork::wait_s(const Connection& c) const {
   if (!drop_tail() || c.pair == kNone) return 0;
   double sum = 0;
@@ -594,7 +596,7 @@ double FairNetwork::wait_s(const Connection& c) const {
   return sum;
 }
 
-// A round trip with the queues there and those that its acknowledgements wait in.
+// Returns the round trip including all queues, also those of its acknowledgements.
 double FairNetwork::real_rtt_s(const Connection& c) const {
   if (!drop_tail() || c.pair == kNone) return rtt_s(c);
   double sum = rtt_s(c) + wait_s(c);
@@ -603,30 +605,30 @@ double FairNetwork::real_rtt_s(const Connection& c) const {
   return sum;
 }
 
-// A round trip is over, or slow start.
+// Called at the end of a round trip or of slow start.
 void FairNetwork::estimate(Connection& c, std::uint32_t index, Time now) {
   Estimating& e = estimates_[index];
   if (!c.in_probe_rtt) c.slow ? e.rate.begin(c.rate) : e.rate.round(c.rate);
   e.next = now + std::max(Time{1}, Time{std::llround(real_rtt_s(c) * 1e9)});
 }
 
-// What bbr allows a connection whose acknowledgements, or packets, wait.
+// Returns bbr's limit for a connection whose acknowledgements or packets wait.
 double FairNetwork::estimated_cap(const Connection& c, std::uint32_t index) const {
   if (!estimates(c)) return flow::kUnlimited;
   const double most = estimates_[index].rate.most(config_.tcp, rtt_s(c), real_rtt_s(c));
   return most > 0 ? most : flow::kUnlimited;
 }
 
-// --- A multicast by the network: one flow from a node to all whom it is sending to --------------
+// --- A multicast by the network: one flow from a node to all current receivers ------------------
 
-// The flow whose rate a connection has: that of its sender's first connection, if it is part of a
-// multicast.
+// Returns the flow that a connection's rate comes from: its own, or in a multicast that of its
+// sender's first connection.
 std::uint32_t FairNetwork::flow_of(std::uint32_t index) const {
   const Connection& c = connections_[index];
   return c.is_multicast ? multicast_.at(c.from).front() : index;
 }
 
-// It passes the links to those whom it is under way to now.
+// Sets the flow's links to those of its current receivers.
 void FairNetwork::form_multicast(Rank from) {
   const std::vector<std::uint32_t>& all = multicast_.at(from);
   std::vector<std::uint32_t> links;
@@ -647,7 +649,7 @@ void FairNetwork::form_multicast(Rank from) {
 
 // --- Cuts and crashes; saving and loading -------------------------------------------------------
 
-// Nothing is in its queue any more, and what comes begins as a new connection does.
+// Empties the queue. The connection starts again as a new one.
 void FairNetwork::stop(std::uint32_t index, Time now) {
   Connection& c = connections_[index];
   c.queue.clear();
@@ -716,7 +718,7 @@ void FairNetwork::state(Archive& ar) {
     wake_ups_.set(i, wake_of(connections_[i]));
 }
 
-// As PacketsInFlight::good().
+// See PacketsInFlight::good().
 void FairNetwork::check_loaded(Archive& ar) const {
   bool good = in_flight_.good() && segments_.size() == config_.wan.traces.size() &&
               unsettled_at_.has_value() == rates_.unsettled();

@@ -1,17 +1,17 @@
 #pragma once
 // A Network of connections that share links fairly. There is one connection for each (from, to,
-// service class); it sends its packets in order, one after the other. BusyState connections share
-// the links on their way (the uplink of the sender's site, the ordered pair of sites, shared links
-// that the pair crosses, the downlink of the receiver's site; within a site the ports of both
-// nodes) by weighted max-min fairness with strict priority (flow/fair_rates.h). docs/simulator.md
-// derives all this.
+// service class); it sends its packets in order, one after the other. Busy connections share the
+// links on their path by weighted max-min fairness with strict priority (flow/fair_rates.h). These
+// links are the uplink of the sender's site, the ordered pair of sites, shared links that the pair
+// crosses, and the downlink of the receiver's site; within a site they are the ports of both nodes.
+// docs/simulator.md derives all this.
 //
 // - Reliable connections have slow start, bbr's ProbeRTT, and TCP's limits under loss (flow/tcp.h,
-//   cubic.h). Lost packets are sent again and delay those behind them. Where both directions are
+//   cubic.h). Lost packets are sent again and delay those behind them. If both directions are
 //   busy, acknowledgements take their share. Best-effort packets are paced at the same rate,
 //   without slow start, and may be lost, late, or duplicated.
-// - A packet is delivered one-way delay (and jitter) after its last byte has left, those of a
-//   reliable connection in order. It has departed when its last byte has left.
+// - A packet departs when its last byte has left. It is delivered after the one-way delay (and
+//   jitter) from then on; packets of a reliable connection are delivered in order.
 // - A run of chunks is one packet of their bytes: on one connection this makes no difference.
 // - A control message that fits one packet, on an idle connection, takes its bytes / the narrowest
 //   link and does not share: an error of at most a packet's time for others.
@@ -20,9 +20,9 @@
 // - Rates change once for all events of one time: an event 1 ns later computes them, with effect
 //   from that time.
 //
-// With `multicast_priority`, what a node sends reliably in that priority is one multicast by the
-// network: one flow with one rate, which passes the uplink once and the downlinks of all receivers
-// that it is under way to. It has no congestion control.
+// With `multicast_priority`, a node's reliable messages of that priority are one multicast by the
+// network. The multicast is one flow with one rate. It passes the uplink once, and the downlinks of
+// all receivers that still get data. It has no congestion control.
 //
 // Calls must not be later than next_event().
 #include <array>
@@ -44,11 +44,11 @@
 
 namespace longhaul::sim {
 
-// Faults of best-effort packets besides the loss of their pair of sites; shares of packets.
+// Faults of best-effort packets in addition to the loss of their site pair; shares of packets.
 struct Datagrams {
   double duplicated = 0;  // arrive twice
   double corrupted = 0;   // discarded by the receiver: lost
-  double late = 0;        // late_s later than the others
+  double late = 0;        // arrive late_s later
   double late_s = 0.05;
 };
 
@@ -58,8 +58,8 @@ struct FairConfig {
   std::uint64_t seed = 1;
   flow::Tcp tcp;
   Datagrams datagrams;
-  bool paced = false;  // bulk of bbr begins anew after pauses, and does not rest soon (flow/bbr.h)
-  std::optional<std::uint8_t> multicast_priority = {};  // nothing: the network sends no copies
+  bool paced = false;  // bulk of bbr starts again after pauses and does not rest soon (flow/bbr.h)
+  std::optional<std::uint8_t> multicast_priority = {};  // absent: the network sends no copies
 };
 
 class FairNetwork final : public Network {
@@ -77,13 +77,13 @@ class FairNetwork final : public Network {
   bool has_bulk() const override { return in_flight_.has_bulk(); }
   void state(Archive&) override;
 
-  // Bytes per second, IP headers included; for tests and figures.
+  // Returns the rate in bytes per second with IP headers; for tests and figures.
   double rate(Rank from, Rank to, Service) const;
   std::uint64_t lost() const { return lost_; }  // best-effort packets
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  // Whether reliable flows were active just before a time, whatever starts or ends at it.
+  // Whether reliable flows were active just before a time, without flows that start or end then.
   struct BusyState {
     std::uint32_t flows = 0;
     Time changed{0};
@@ -106,9 +106,9 @@ class FairNetwork final : public Network {
     std::vector<std::uint32_t> connections = {};
     BusyState busy = {};
   };
-  struct Stream {  // of a connection that loses packets under cubic
+  struct Stream {  // state of a connection that loses packets under cubic
     flow::CubicWindow window;
-    Time next{0};  // when its round trip is over
+    Time next{0};  // end of its round trip
     void state(auto& ar) { ar(window, next); }
   };
   enum class Mode : std::uint8_t {
@@ -119,27 +119,27 @@ class FairNetwork final : public Network {
   struct Connection {
     Rank from = 0, to = 0;
     Service service;
-    std::uint32_t pair = kNone;  // within a site: none
+    std::uint32_t pair = kNone;  // none within a site
     bool is_multicast = false;   // shares the flow of multicast_.at(from).front()
 
     Mode mode = Mode::idle;
-    std::vector<std::uint32_t> queue = {};  // slots; the first is being sent
-    double left = 0;                        // IP bytes of the first, at `since`
+    std::vector<std::uint32_t> queue = {};  // slots; the first is in transmission
+    double left = 0;                        // IP bytes left of the first, at `since`
     double rate = 0;
-    Time since{0}, ends{0};  // of the first: as it stands
+    Time since{0}, ends{0};  // for the first: end at the current rate
     bool slow = true;        // slow start
-    double window_rate = 0;  // its limit
+    double window_rate = 0;  // limit of slow start
     Time next_doubling{0};
     bool in_probe_rtt = false;     // bbr
-    Time probe_rtt_at{0};          // when ProbeRTT begins or ends, if the connection sends then
-    Time small_acked_at{0};        // when the last small message alone is acknowledged
+    Time probe_rtt_at{0};          // begin or end of ProbeRTT, if the connection sends then
+    Time small_acked_at{0};        // acknowledgement of the last single small message
     bool probe_postponed = false;  // a small packet has postponed ProbeRTT since the last one
     std::vector<Stream> windows = {};
-    std::uint64_t rounds = 0;   // their round trips; numbers the random draws
-    double last_rate = 0;       // when it fell idle
-    Time idle_since{0};         // or never used
-    Time last_delivery{0};      // in order
-    std::uint64_t packets = 0;  // sent; numbers the random draws
+    std::uint64_t rounds = 0;   // round trips of the windows; numbers the random draws
+    double last_rate = 0;       // rate before it became idle
+    Time idle_since{0};         // or creation time if never used
+    Time last_delivery{0};      // last in-order delivery
+    std::uint64_t packets = 0;  // sent packets; numbers the random draws
     void state(auto& ar) {
       ar(mode, queue, left, rate, since, ends, slow, window_rate, next_doubling, in_probe_rtt,
          probe_rtt_at, small_acked_at, probe_postponed, windows, rounds, last_rate, idle_since,
@@ -148,24 +148,24 @@ class FairNetwork final : public Network {
     bool reliable() const { return service.delivery == Service::Delivery::reliable; }
     bool has_tcp() const { return reliable() && !is_multicast; }
   };
-  struct Estimating {  // of a connection, with drop_tail
+  struct Estimating {  // state of a connection, with drop_tail
     flow::BbrEstimate rate;
-    Time next{0};         // when its round trip is over
-    Time grows_since{0};  // cubic: when it was last reset, or slowed down by a pause
+    Time next{0};         // end of its round trip
+    Time grows_since{0};  // cubic: time of the last reset or slowdown by a pause
     void state(auto& ar) { ar(rate, next, grows_since); }
   };
   struct Port {  // a link with a rate between sites, with drop_tail
-    std::vector<std::uint32_t> connections = {};  // that cross it
-    std::array<double, 8> wait_s = {};            // by priority, as of the last settle()
+    std::vector<std::uint32_t> connections = {};  // connections across it
+    std::array<double, 8> wait_s = {};            // by priority, at the last settle()
     std::array<bool, 8> full = {}, known = {}, fullness_known = {};
   };
   struct Sent {         // data of a packet in flight
-    bool left = false;  // its last byte has left the sender
+    bool left = false;  // the last byte has left the sender
     void state(auto& ar) { ar(left); }
   };
-  struct Links {  // of one site or node; kNone: unlimited
+  struct Links {  // links of one site or node; kNone: unlimited
     std::uint32_t out = kNone, in = kNone;
-    BusyState sends = {}, gets = {};  // of a site
+    BusyState sends = {}, gets = {};  // for a site
   };
 
   // Links and connections.
@@ -199,7 +199,7 @@ class FairNetwork final : public Network {
   std::optional<NetworkEvent> wake(std::uint32_t connection, Time now);
   std::optional<NetworkEvent> depart(std::uint32_t connection, Time now);
 
-  // One flow to many.
+  // Multicast: one flow to several receivers.
   std::uint32_t flow_of(std::uint32_t connection) const;
   void form_multicast(Rank from);
   void follow_rate(std::uint32_t connection, double rate, Time base);
@@ -231,7 +231,7 @@ class FairNetwork final : public Network {
   std::uint32_t weight(const Connection&) const;
   void add_to_ports(const Connection&, std::uint32_t index);
   void forget_waits(Time now);
-  void age_waits(Time now);  // cubic's grow while no rate changes
+  void age_waits(Time now);  // cubic's waits grow while no rate changes
   bool is_full(std::uint32_t link, std::uint8_t priority) const;
   double port_wait_s(std::uint32_t link, std::uint8_t priority) const;
   double wait_s(const Connection&) const;
@@ -261,27 +261,28 @@ class FairNetwork final : public Network {
   void check_loaded(Archive&) const;
 
   const FairConfig config_;
-  flow::FairRates rates_;             // its flows are the connections, by number
+  flow::FairRates rates_;             // flow number = connection number
   std::vector<Links> sites_, nodes_;  // by site; by rank, on the LAN
   std::vector<std::uint32_t> shared_;
   std::map<flow::SitePair, std::vector<std::uint32_t>> crossed_;  // links of shared_ by pair
   std::set<std::pair<flow::Traced::What, flow::SitePair>> traced_;
-  std::vector<DirectedPair> pairs_;  // those used or traced
+  std::vector<DirectedPair> pairs_;  // used or traced pairs
   std::map<flow::SitePair, std::uint32_t> pair_index_;
   std::map<std::uint64_t, std::uint32_t> connection_index_;  // by key_of()
 
   std::map<Rank, std::vector<std::uint32_t>> multicast_;        // connections by sender
-  std::map<Rank, std::vector<std::uint32_t>> multicast_links_;  // that its flow last passed
+  std::map<Rank, std::vector<std::uint32_t>> multicast_links_;  // links that its flow last passed
   std::vector<Connection> connections_;
-  // With drop_tail: by connection, and the ports of its way there and back; by link.
+  // With drop_tail. By connection: estimates, and the ports on the path there and back. By link:
+  // ports.
   std::vector<Estimating> estimates_;
   std::vector<std::vector<std::uint32_t>> there_, back_;
   mutable std::vector<Port> ports_;
-  WakeUpQueue wake_ups_;        // of connections
-  WakeUpQueue trace_wake_ups_;  // of traces
+  WakeUpQueue wake_ups_;        // connections
+  WakeUpQueue trace_wake_ups_;  // traces
   std::vector<flow::TraceSegment> segments_;
-  std::optional<Time> unsettled_at_;  // the time whose changes are not settled yet
-  Time waits_at_{0};                  // as of which waits are computed
+  std::optional<Time> unsettled_at_;  // time with changes that are not settled yet
+  Time waits_at_{0};                  // time for which waits are computed
   PacketsInFlight<Sent> in_flight_;
   EventQueue<PacketId> deliveries_;
   std::uint64_t lost_ = 0;

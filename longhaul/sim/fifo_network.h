@@ -1,17 +1,17 @@
 #pragma once
 // A Network of first-come-first-served servers: the uplink of the sender's site, the ordered pair
-// of sites, the downlink of the receiver's site; between nodes of one site the port of the sender
-// and the port of the receiver on the LAN. docs/simulator.md derives the arithmetic.
+// of sites, and the downlink of the receiver's site. Between nodes of one site, the servers are the
+// LAN ports of the sender and the receiver. docs/simulator.md derives the arithmetic.
 //
-// A message is a stream: a server starts on it when its first byte comes, and is done with it when
-// both its own work and the stream have ended:
+// A message is a stream: a server starts when its first byte arrives, and is done when both its own
+// work and the stream have ended:
 //     start   = max(arrival of the first byte, free_at)
 //     free_at = start + bytes / rate
-//     end     = max(free_at, end of the stage before + delay)
-// so a slow stage upstream does not hold a fast one for all the time it takes (work-conserving),
-// and a message of k chunks takes as long as k messages of a chunk. Servers serve in the order in
-// which first bytes come to them. There is no priority between classes: what was submitted first
-// goes first, and machines that care submit late (Turn::room()).
+//     end     = max(free_at, end of the previous stage + delay)
+// So a slow stage upstream does not occupy a fast one for its whole duration (work-conserving). A
+// message of k chunks takes as long as k messages of a chunk. Servers serve in the order in which
+// first bytes arrive. Classes have no priority: messages go in order of submission, and a machine
+// that needs priority submits late (Turn::room()).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -32,7 +32,7 @@ using flow::Rate;
 struct FifoConfig {
   struct Site {
     Rate up, down;
-    Rate lan;  // of each node's port
+    Rate lan;  // rate of each node's port
     Time lan_delay{0};
   };
   struct Link {
@@ -41,7 +41,7 @@ struct FifoConfig {
   };
   std::vector<Site> sites;
   std::vector<std::uint32_t> site_of;  // by rank
-  Link link;                           // of pairs of sites that are not in `links`
+  Link link;                           // default for pairs of sites outside `links`
   std::map<std::pair<std::uint32_t, std::uint32_t>, Link> links;  // ordered pairs of sites
 };
 
@@ -54,7 +54,7 @@ class FifoNetwork final : public Network {
   static void check_rate(const Rate& rate) { LH_CHECK(!rate || *rate > 0); }
 
  public:
-  // CHECKs that every site named is there and every rate is positive.
+  // CHECKs that all sites exist and all rates are positive.
   explicit FifoNetwork(FifoConfig config)
       : config_(std::move(config)), in_flight_(config_.site_of.size()) {
     for (const auto& site : config_.sites) {
@@ -85,7 +85,7 @@ class FifoNetwork final : public Network {
 
   std::optional<NetworkEvent> advance() override {
     const auto [at, event] = events_.pop();
-    if (!in_flight_.is_current(event.flight)) return std::nullopt;  // taken off its way meanwhile
+    if (!in_flight_.is_current(event.flight)) return std::nullopt;  // removed in transit
     switch (event.kind) {
       case Event::Kind::departs:
         return departs(event.flight.slot, at);
@@ -136,33 +136,33 @@ class FifoNetwork final : public Network {
     Rate rate;
     Time free_at{0};
   };
-  struct Span {  // of the first byte at a place, and of the last
+  struct Span {  // times of the first and the last byte at a place
     Time start{0}, end{0};
   };
-  struct Way {  // between two sites
+  struct Way {  // path between two sites
     std::uint32_t from = 0, to = 0;
     Server server;
     Time delay{0};
   };
-  // Runs of chunks of one (from, to, class) go one after the other, and so does what follows them.
+  // Queue of one (from, to, class): runs of chunks go one after the other, then later packets.
   struct Line {
     std::vector<std::uint32_t> waiting;  // slots; the first is being launched
     std::uint32_t under_way = 0;         // chunks that have not departed
     void state(auto& ar) { ar(waiting, under_way); }
   };
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  struct Progress {                                         // what is kept of a packet under way
-    std::uint32_t way = kNone;                              // between sites
-    std::uint32_t line = kNone;                             // of runs of chunks
+  struct Progress {                                         // state of a packet in flight
+    std::uint32_t way = kNone;                              // path between sites
+    std::uint32_t line = kNone;                             // line of runs of chunks
     std::uint32_t launched = 0, departed = 0, arrived = 0;  // chunks
-    Time leaves{0};  // the sender's side: the last chunk launched
+    Time leaves{0};                                         // departure of the last launched chunk
     void state(auto& ar) { ar(way, line, launched, departed, arrived, leaves); }
   };
   using InFlight = PacketsInFlight<Progress>::InFlight;
   struct Event {
     enum class Kind : std::uint8_t { departs, arrives, delivers } kind{};
     PacketId flight;
-    Time end{0};  // arrives: of the last byte
+    Time end{0};  // arrives: time of the last byte
     void state(auto& ar) { ar(kind, flight, end); }
   };
 
@@ -213,8 +213,9 @@ class FifoNetwork final : public Network {
     launch_waiting(line, now);
   }
 
-  // One chunk. The stages before the downlink serve one sender's site, in order of submission, so
-  // their times are known at once. The downlink is served in order of arrival: an event.
+  // Launches one chunk. The stages before the downlink serve one sender's site in order of
+  // submission, so their times are known at once. The downlink serves in order of arrival: an
+  // event.
   void launch(std::uint32_t slot, Time now) {
     InFlight& flight = in_flight_[slot];
     const Packet& packet = flight.packet;
@@ -244,7 +245,7 @@ class FifoNetwork final : public Network {
     }
   }
 
-  // As far as a node that sends chunk by chunk would have got.
+  // Launches as many chunks as a node would have sent chunk by chunk.
   void launch_waiting(Line& line, Time now) {
     std::size_t done = 0;
     for (; done < line.waiting.size(); ++done) {
@@ -283,12 +284,12 @@ class FifoNetwork final : public Network {
     if (flight.arrived == p.chunks) events_.push(span.end, {Event::Kind::delivers, event.flight});
   }
 
-  // All of a line goes together.
+  // Clears the whole line of the packet.
   void leave_line(const InFlight& flight) {
     if (flight.line != kNone) lines_[flight.line] = {};
   }
 
-  // As PacketsInFlight::good().
+  // See PacketsInFlight::good().
   void check_loaded(Archive& ar) const {
     bool good = in_flight_.good();
     events_.for_each([&](const auto& entry) { good &= in_flight_.has(entry.event.flight.slot); });
@@ -305,7 +306,7 @@ class FifoNetwork final : public Network {
   const FifoConfig config_;
   std::vector<Server> up_, down_;         // by site
   std::vector<Server> lan_out_, lan_in_;  // by rank
-  std::vector<Way> ways_;                 // those used so far
+  std::vector<Way> ways_;                 // used so far
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> way_index_;
   std::vector<Line> lines_;
   std::map<std::pair<std::pair<Rank, Rank>, unsigned>, std::uint32_t> line_index_;

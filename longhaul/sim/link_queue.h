@@ -1,8 +1,8 @@
 #pragma once
-// One link of the emulated WAN: a rate, strict priority between classes of service, and within a
-// class a fair share for each flow (deficit round robin: Shreedhar and Varghese, "Efficient fair
-// queuing using deficit round robin", SIGCOMM 1995), so that flows get the max-min shares of
-// the simulator whatever their congestion control. A packet in transmission is not interrupted.
+// One link of the emulated WAN: a rate, strict priority between classes of service, and a fair
+// share for each flow of a class. Flows get the max-min shares of the simulator with any congestion
+// control (deficit round robin: Shreedhar and Varghese, "Efficient fair queuing using deficit round
+// robin", SIGCOMM 1995). A packet in transmission is not interrupted.
 // Each flow has its own queue, with tail drop.
 //
 // Times carry fractions of a nanosecond from packet to packet, so that a busy link is exact over
@@ -64,7 +64,7 @@ class LinkQueue {
     return ends_ = through(under_way_.bytes, now);
   }
 
-  // The item that has been sent.
+  // Returns the item that has been sent.
   Item finish() {
     LH_CHECK(busy_);
     busy_ = false;
@@ -110,9 +110,9 @@ class LinkQueue {
         flow.credit -= item.bytes;
         --waiting_;
       }
-      if (!goes || flow.items.empty()) {  // the turn is over
+      if (!goes || flow.items.empty()) {  // the turn ends
         if (flow.items.empty())
-          flow.credit = 0;  // it saves nothing up
+          flow.credit = 0;  // an idle flow keeps no credit
         else
           queues.turns.push_back(queues.turns.front());
         queues.turns.pop_front();
@@ -139,7 +139,7 @@ class LinkQueue {
   Item under_way_;
   bool busy_ = false;
   Time ends_{0};
-  double fraction_ = 0;  // of a nanosecond: ends_ is too early by this
+  double fraction_ = 0;  // nanoseconds by which ends_ is too early: below 1
 };
 
 }  // namespace longhaul::sim

@@ -1,12 +1,13 @@
 #pragma once
-// Future events in order of time; ties break by order of pushing, as in EventQueue. For a user that
-// never pushes an event before the one that it has popped last, and has many in flight: a radix
-// heap (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 37(2), 1990), whose buckets are read and written from
-// end to end, where a heap of millions of events waits for memory at every level.
+// Future events in order of time; ties break by order of pushing, as in EventQueue. An event must
+// not be pushed with a time before the last pop. The queue is a radix heap (Ahuja, Mehlhorn, Orlin,
+// Tarjan, JACM 37(2), 1990), for millions of events: it reads and writes its buckets sequentially,
+// where a binary heap waits for memory at every level.
 //
 // Bucket 0 holds events at the time of the last pop, bucket b those whose time differs from it in
-// bit b - 1 and in none above. When bucket 0 is empty, the first other one is dealt to those before
-// it, which are empty: so events of equal times, which are in one bucket always, stay in order.
+// bit b - 1 and in none above. When bucket 0 is empty, the events of the first non-empty bucket are
+// distributed to the buckets before it, which are empty. Events of equal times are always in one
+// bucket, so they stay in order.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -82,7 +83,7 @@ class MonotoneQueue {
     bucket.entries.push_back(entry);
     bucket.least = std::min(bucket.least, entry.at);
   }
-  // The first that is not empty, behind bucket 0.
+  // Returns the first non-empty bucket behind bucket 0.
   std::size_t bucket() const {
     std::size_t b = 1;
     while (buckets_[b].entries.empty()) ++b;
@@ -96,14 +97,14 @@ class MonotoneQueue {
     last_ = std::exchange(from.least, Time::max());
     for (const Entry& entry : dealt_) put(entry);
     dealt_.clear();
-    // Else each bucket would keep the memory of the most that were ever in one.
+    // Otherwise each bucket would keep the memory of the largest number of events in any bucket.
     if (dealt_.capacity() > kKept) dealt_ = std::vector<Entry>();
   }
 
-  Time last_ = Time::min();  // of the last pop
+  Time last_ = Time::min();  // time of the last pop
   std::array<Bucket, kBuckets> buckets_;
   std::size_t size_ = 0;
-  std::size_t done_ = 0;      // of bucket 0
+  std::size_t done_ = 0;      // events popped from bucket 0
   std::vector<Entry> dealt_;  // empty between calls
 };
 

@@ -15,12 +15,12 @@ struct Packet {
   std::uint64_t bytes = 0;  // on the wire: frames and their headers, wire_scale applied
   Service service;
   Message message;
-  // A phantom may represent several chunks. The network treats it as if they were submitted one by
-  // one, the next when one departs, at most two in flight (Credits::kPerClass); it departs and is
-  // delivered with the last chunk.
+  // Number of chunks that a phantom represents. The network treats them as submitted one by one,
+  // each when an earlier one departs, at most two in flight (Credits::kPerClass). The packet
+  // departs and is delivered with the last chunk.
   std::uint32_t chunks = 1;
-  // A best-effort message is lost as one of so many bytes is: its size without wire_scale, which
-  // multiplies bytes and not datagrams. 0: as `bytes`.
+  // Size that decides the loss of a best-effort message, in bytes: without wire_scale, which
+  // multiplies bytes and not datagrams. 0: `bytes`.
   std::uint64_t unscaled = 0;
   void state(auto& archive) {
     archive(from, to, bytes, service.delivery, service.priority, service.order, message, chunks,
@@ -28,7 +28,7 @@ struct Packet {
   }
 };
 
-// What a network reports to the World.
+// A network's report to the World.
 struct NetworkEvent {
   enum class Kind : std::uint8_t {
     departed,  // a bulk message has left its sender's side; `packet` has no message
@@ -43,7 +43,7 @@ class Network {
  public:
   virtual ~Network() = default;
   virtual void submit(Packet, Time now) = 0;
-  // When something happens next, if nothing else is submitted; never before the last `now`.
+  // Returns the time of the next event if nothing else is submitted; never before the last `now`.
   virtual std::optional<Time> next_event() const = 0;
   // Advances to next_event() and reports what happened there; empty if nothing visible did. Only
   // when next_event() has a value.

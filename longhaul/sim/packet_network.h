@@ -1,16 +1,18 @@
 #pragma once
 // A Network that sends every packet. Two nodes have two TCP connections, as over sockets: one for
-// control messages, one for all else (tcp_endpoint.h). Each carries data and acknowledgements both
-// ways. Their packets pass the Shaper, the link model of the emulated WAN. So queues fill and drop,
-// and acknowledgements wait in them, which the fair model only estimates.
+// control messages, one for all other messages (tcp_endpoint.h). Each carries data and
+// acknowledgements in both directions. Their packets pass the Shaper, the link model of the
+// emulated WAN. So queues fill and drop, and acknowledgements wait in them, which the fair model
+// only estimates.
 //
-// A packet costs a few events: exchanges of seconds, up to 32 nodes. A FifoNetwork carries messages
-// within a site.
+// A packet costs a few events, so this model suits exchanges of seconds and up to 32 nodes. A
+// FifoNetwork carries messages within a site.
 //
 // - A message departs when the sender's kernel holds its last byte, some time before that is sent.
 //   It is delivered when all bytes before its end have arrived.
-// - Connections are open from the beginning and know their round trip. In a pause a ping measures
-//   it each second, as the transport's do.
+// - Connections are open from the beginning and know their round trip. During a pause a ping
+// measures
+//   it each second, as the pings of the transport do.
 // - run/network.cpp refuses best-effort messages. Packets have no checkpoints: state() fails.
 #include <deque>
 #include <memory>
@@ -26,7 +28,7 @@ struct PacketConfig {
   flow::Wan wan;
   std::vector<std::uint32_t> site_of;  // by rank
   std::uint64_t seed = 1;
-  // Most payload bytes per second of bulk, by (from, to), until a node or a way is lost.
+  // Maximum bulk payload by (from, to), bytes per second, until a node or a path is lost.
   std::map<std::pair<Rank, Rank>, double> pacing = {};
 };
 
@@ -50,20 +52,20 @@ class PacketNetwork final : public Network {
   Figures figures() const;
 
  private:
-  struct Nothing {  // is kept beside a message
+  struct Nothing {  // no data to keep with a message
     void state(auto&) {}
   };
   struct Awaited {
     PacketId message;
-    std::uint64_t end = 0;  // of its bytes in the stream
+    std::uint64_t end = 0;  // end of the message in the stream, bytes
   };
   struct End {
     Rank at = 0, peer = 0;
     bool control = false;
     std::uint32_t other = 0;  // the connection's other end
     TcpEndpoint tcp;
-    std::uint32_t opened = 0;                           // times; what was sent before is lost
-    std::deque<Awaited> departing = {}, arriving = {};  // of what this end sends
+    std::uint32_t opened = 0;  // number of openings; data of earlier ones is lost
+    std::deque<Awaited> departing = {}, arriving = {};  // messages from this end
   };
   struct UnderWay {
     TcpSegment segment;

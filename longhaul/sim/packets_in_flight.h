@@ -31,7 +31,7 @@ class PacketsInFlight {
     std::uint32_t use = 0;            // PacketId::use
     bool in_use = false;              // else the slot is free
     bool departure_reported = false;  // its departure was reported
-    bool lost = false;                // its receiver has crashed, perhaps restarted since
+    bool lost = false;                // the receiver has crashed, and may have restarted
     void state(auto& ar) {
       ar(packet, number, use, in_use, departure_reported, lost);
       Own::state(ar);
@@ -58,7 +58,8 @@ class PacketsInFlight {
   PacketId id(std::uint32_t slot) const { return {slot, in_flight_[slot].use}; }
   bool is_current(PacketId id) const { return in_flight_[id.slot].use == id.use; }
 
-  // Its last byte has left the sender's side; reported for bulk, once even if sent again.
+  // Called when the last byte has left the sender's side. Returns an event for bulk, once per
+  // packet even if it is sent again.
   std::optional<NetworkEvent> departs(std::uint32_t slot) {
     InFlight& flight = in_flight_[slot];
     const Packet& p = flight.packet;

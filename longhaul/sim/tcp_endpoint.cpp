@@ -10,10 +10,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Time kAnswerWithin = milliseconds(40);   // a lone packet
-constexpr Time kBetweenAnswers = milliseconds(1);  // about the same hole
-constexpr std::uint32_t kSameAnswers = 3;          // before that
-constexpr std::uint32_t kTellsOfLoss = 3;          // packets that came after it
+constexpr Time kAnswerWithin = milliseconds(40);   // for a lone packet
+constexpr Time kBetweenAnswers = milliseconds(1);  // for the same hole
+constexpr std::uint32_t kSameAnswers = 3;          // answers before that pause
+constexpr std::uint32_t kTellsOfLoss = 3;          // later packets that have arrived
 constexpr Time kLeastTimeout = milliseconds(200);
 constexpr Time kPingAfter = std::chrono::seconds(1);
 
@@ -145,7 +145,7 @@ Time TcpEndpoint::timeout() const {
   return rounded(srtt_s_) + std::max(kLeastTimeout, rounded(4 * variance_s_));
 }
 
-// A probe of the tail first, then a time-out.
+// Sets a timer for a probe of the tail first, then for a time-out.
 void TcpEndpoint::set_timer(Time now) {
   timer_ = Time::max();
   if (in_flight_ == 0) return;
@@ -189,8 +189,8 @@ void TcpEndpoint::begin_recovery() {
   recovery_end_ = next_;
 }
 
-// Lost is what was sent before something that has arrived: once three have, or after a quarter of a
-// round trip.
+// Marks packets as lost that were sent before an arrived one: at once after three such arrivals,
+// else after a quarter of a round trip.
 std::uint32_t TcpEndpoint::find_lost(Time now) {
   if (arrived_waiting_ == 0 && !recovering_) return 0;
   const bool at_once = recovering_ || arrived_waiting_ >= kTellsOfLoss;
@@ -269,8 +269,8 @@ void TcpEndpoint::measure_trip(double rtt_s) {
   least_rtt_s_ = std::min(least_rtt_s_, rtt_s);
 }
 
-// By the packet sent last of those that it names: what was delivered since it was sent, in the
-// longer of the times that sending and acknowledging that took.
+// Samples the rate by the newest acknowledged packet: data delivered since it was sent, over the
+// longer of the times for sending and acknowledging that data.
 flow::RateSample TcpEndpoint::sample_of(const Acked& acked, std::uint64_t prior_in_flight,
                                         Time now) {
   flow::RateSample sample;
@@ -320,7 +320,7 @@ void TcpEndpoint::on_acknowledgement(const TcpSegment& segment, Time now) {
 void TcpEndpoint::on_data(const TcpSegment& segment, Time now) {
   const std::uint64_t begin = segment.begin, end = segment.begin + segment.length;
   const bool had_hole = !beyond_.empty();
-  if (end <= received_) {  // it has come before
+  if (end <= received_) {  // a duplicate
     answer_now_ = true;
     return;
   }

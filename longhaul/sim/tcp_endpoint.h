@@ -23,15 +23,15 @@ struct ByteRange {
   std::uint64_t begin = 0, end = 0;
 };
 
-// What travels. Without data it is a bare acknowledgement.
+// A packet of the connection. Without data it is a bare acknowledgement.
 struct TcpSegment {
   std::uint64_t begin = 0;
   std::uint32_t length = 0;
-  std::uint64_t acknowledged = 0;     // all before it has come
-  std::array<ByteRange, 3> beyond{};  // what has come behind a hole, the latest first
+  std::uint64_t acknowledged = 0;     // all bytes before it have arrived
+  std::array<ByteRange, 3> beyond{};  // ranges that have arrived behind a hole, latest first
   std::uint32_t ranges = 0;
 
-  // Of the IP packet.
+  // Returns the bytes of the IP packet.
   std::uint32_t ip_bytes() const {
     const std::uint32_t options = ranges > 0 ? 4 + 8 * ranges : 0;
     return length + flow::kTcpHeaders + options;
@@ -46,20 +46,20 @@ class TcpEndpoint {
 
   void write(std::uint64_t bytes, Time now);
   std::uint64_t written() const { return written_; }
-  std::uint64_t sent() const { return next_; }                    // for the first time
+  std::uint64_t sent() const { return next_; }                    // bytes, first transmissions only
   std::uint64_t received() const { return received_; }            // in order
   std::uint64_t retransmitted() const { return retransmitted_; }  // packets
   const flow::Bbr& control() const { return control_; }
   void limit_pacing(double bytes_per_second) { control_.limit_pacing(bytes_per_second / kMost); }
 
   void receive(const TcpSegment&, Time now);
-  // Sends what may go now.
+  // Sends the packets that are allowed now.
   void send(Time now, const std::function<void(const TcpSegment&)>& emit);
-  // When to call send() if nothing comes before; Time::max(): never.
+  // Returns the time to call send() if no event precedes; Time::max(): never.
   Time wake_up() const;
 
  private:
-  struct Sent {  // a packet of ours, not yet acknowledged in order
+  struct Sent {  // a sent packet, not yet acknowledged in order
     std::uint64_t begin = 0;
     std::uint32_t length = 0;
     enum class State : std::uint8_t { in_flight, arrived, lost } state{};
@@ -68,10 +68,10 @@ class TcpEndpoint {
     std::uint64_t delivered = 0;
     std::uint64_t end() const { return begin + length; }
   };
-  struct Acked {  // by one segment
+  struct Acked {  // packets acknowledged by one segment
     std::uint32_t packets = 0;
-    std::optional<Sent> newest;       // of those sent last
-    std::optional<Time> newest_once;  // when the newest that was sent once was sent
+    std::optional<Sent> newest;       // latest sent of them
+    std::optional<Time> newest_once;  // send time of the newest that was sent once
     bool in_order = false;
   };
 
@@ -101,7 +101,7 @@ class TcpEndpoint {
   std::uint64_t delivered_ = 0, lost_ = 0, retransmitted_ = 0;
   std::uint64_t app_limited_until_ = 0;  // delivered
   Time delivered_at_{0}, first_sent_at_{0};
-  Time newest_at_{-1};  // when the newest packet that has arrived was sent
+  Time newest_at_{-1};  // send time of the newest arrived packet
   std::uint64_t newest_end_ = 0;
   bool recovering_ = false;
   std::uint64_t recovery_end_ = 0;
@@ -119,7 +119,7 @@ class TcpEndpoint {
   std::vector<std::uint64_t> recent_;              // begins, latest first
   std::uint64_t unanswered_ = 0;                   // bytes
   bool answer_now_ = false;
-  std::uint32_t quick_ = 16;  // packets that are answered at once, at the start
+  std::uint32_t quick_ = 16;  // packets at the start that are acknowledged at once
   std::uint32_t same_answers_ = 0;
   Time answer_at_{Time::max()};
 };

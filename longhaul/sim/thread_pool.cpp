@@ -5,9 +5,9 @@
 namespace longhaul::sim {
 namespace {
 
-// To wake a sleeping thread takes up to 0.1 ms on a virtual machine, and between the steps of two
-// rounds nodes exchange for 1 ms. So a thread without work looks again for a few ms before it
-// sleeps, and gives way to any other meanwhile.
+// Number of checks before a thread sleeps. Waking a thread takes up to 0.1 ms on a virtual machine,
+// and the exchange between two rounds takes 1 ms. So a thread without work checks again for a few
+// ms before it sleeps, and yields between checks.
 constexpr int kLooks = 20000;
 
 template <class Ready>
@@ -89,7 +89,7 @@ void ThreadPool::run(const Ticket& task, std::unique_lock<std::mutex>& lock) {
   task->begun = true;
   lock.unlock();
   task->run();
-  task->run = nullptr;  // captures go before anyone is told
+  task->run = nullptr;  // releases captures before the task is reported as done
   lock.lock();
   task->done = true;
   done_.notify_all();

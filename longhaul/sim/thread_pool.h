@@ -18,8 +18,9 @@ class ThreadPool {
   class Task;  // shared with the pool while it runs
   using Ticket = std::shared_ptr<Task>;
 
-  // `threads` beside the owner's. 0: submit() runs the task at once. `on_thread_start` runs first
-  // on each thread (or never): thread-local settings of numeric libraries.
+  // `threads`: number of threads besides the owner's; 0: submit() runs the task at once.
+  // `on_thread_start`, if set, runs first on each thread: thread-local settings of numeric
+  // libraries.
   explicit ThreadPool(unsigned threads, std::function<void()> on_thread_start = {});
   ~ThreadPool();  // runs what was submitted to its end
   ThreadPool(const ThreadPool&) = delete;
@@ -27,13 +28,14 @@ class ThreadPool {
 
   // Tasks must not throw and must not wait for other tasks.
   Ticket submit(std::function<void()> task);
-  // Until this task is done. If nobody has begun it, the caller runs it, else others meanwhile.
+  // Returns when the task is done. The caller runs the task if no thread has begun it; otherwise it
+  // runs other tasks meanwhile.
   void wait(const Ticket&);
   unsigned threads() const { return unsigned(threads_.size()); }
 
  private:
   void work();
-  Ticket next();  // the first that nobody has begun; null: none
+  Ticket next();  // the first task that no thread has begun; null: none
   void run(const Ticket&, std::unique_lock<std::mutex>&);
 
   std::mutex mutex_;

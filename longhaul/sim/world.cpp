@@ -43,7 +43,7 @@ struct World::Task {
 struct World::Scoring {
   Rank rank = 0;
   Round round = 0;
-  Snapshot model = nullptr;  // not of one that was loaded
+  Snapshot model = nullptr;  // empty if loaded
   Task<Evaluation> task = {};
   void state(Archive& ar) {
     ar(rank, round);
@@ -56,22 +56,22 @@ struct World::Slot {
   Learner* learner = nullptr;
   std::uint32_t site = 0;
 
-  std::map<std::pair<std::uint32_t, TimerId>, std::uint64_t> timers = {};  // the event that counts
+  std::map<std::pair<std::uint32_t, TimerId>, std::uint64_t> timers = {};  // valid event's number
   std::shared_ptr<Task<StepResult>> running = {};
-  Time duration{0};  // of the running step
+  Time duration{0};  // length of the running step
   Time paused_until{0};
   std::uint64_t held = 0;           // deferred network events
-  Round rounds = 0;                 // the last rounds_done() seen
-  std::vector<Bytes> durable = {};  // its log
-  Queue<Bytes> writing = {};        // appended after that
-  Buffer votes = {};                // that its node has kept
+  Round rounds = 0;                 // last seen rounds_done()
+  std::vector<Bytes> durable = {};  // log on disk
+  Queue<Bytes> writing = {};        // records not durable yet
+  Buffer votes = {};                // last votes that its node has kept
   std::uint64_t created_at = 0;     // events before this number belong to an earlier incarnation
   NodeFigures figures = {};
 
   bool crashed() const { return figures.crashed; }
 };
 
-// Every input to a node goes through this.
+// Passes an input to a node. Every input uses this function.
 template <class Input>
 void World::feed(Rank rank, Input&& input) {
   Slot& slot = *slots_[rank];
@@ -137,7 +137,7 @@ Result<bool> World::step(Time until) {
     const bool from_network = network && (queue_.empty() || *network <= queue_.top().at);
     const Time at = from_network ? *network : queue_.top().at;
     if (at > until) {
-      // The network may be ahead of the last event of a node: who restarts a node begins here.
+      // The network may be ahead of the last event of a node. A restart at this time begins here.
       now_ = std::max(now_, until);
       return false;
     }
@@ -163,7 +163,8 @@ Result<bool> World::step(Time until) {
 
 // --- one event ----------------------------------------------------------------------------------
 
-// An event that nobody waits for any more: a timer set anew, anything for a dead node.
+// Returns true for events without effect: a timer that was set again, or any event of a crashed
+// node.
 bool World::is_stale(const Entry& entry) const {
   const Event& e = entry.event;
   if (e.kind >= Event::Kind::fault_begins) return false;
@@ -174,7 +175,7 @@ bool World::is_stale(const Entry& entry) const {
   return timer == slot.timers.end() || timer->second != entry.sequence;
 }
 
-// A paused node's events happen when it goes on, in the same order.
+// Moves a paused node's events to the end of the pause, in the same order.
 bool World::defer(const Entry& entry) {
   const Event& e = entry.event;
   if (e.kind >= Event::Kind::fault_begins) return false;
@@ -294,7 +295,7 @@ void World::deliver_score(std::uint64_t number) {
   feed(scoring.rank, [&](Node& node) { node.scored(now_, scoring.round, evaluation); });
 }
 
-// --- how it ends --------------------------------------------------------------------------------
+// --- the end of the run -------------------------------------------------------------------------
 
 std::string World::name_of(Rank rank) const {
   return "rank " + std::to_string(rank) + " (" + slots_[rank]->node->place().me().site + ")";
@@ -340,13 +341,13 @@ double World::compute_utilisation() const {
   return nodes > 0 ? sum / nodes : 0;
 }
 
-// --- World as a Host: what nodes ask for --------------------------------------------------------
+// --- World as a Host: actions of nodes ----------------------------------------------------------
 
 void World::notify_watchers(Rank rank, const Action& action) {
   for (Watcher* watcher : watchers_) watcher->acted(now_, rank, action);
 }
 
-// A phantom that stands for a run of chunks has the headers of all of them.
+// Counts the headers of all chunks if a phantom message stands for a run of chunks.
 Packet World::to_packet(Rank from, Send send) {
   const Message& message = send.message;
   const Place& place = slots_[from]->node->place();
@@ -362,7 +363,7 @@ Packet World::to_packet(Rank from, Send send) {
   if (slots_[from]->site == slots_[send.to]->site) {
     counters_.lan_bytes += bytes;
   } else {
-    // What is relayed goes over two links.
+    // Relayed messages use two links.
     const bool relayed = config_.relayed.contains({slots_[from]->site, slots_[send.to]->site});
     counters_.wan_bytes += relayed ? 2 * bytes : bytes;
     counters_.wan_messages += relayed ? 2 * messages : messages;
@@ -424,7 +425,7 @@ void World::report(Rank node, Report report) {
     const std::span<const float> now = slot.learner->params();
     model = std::make_shared<const std::vector<float>>(whole_model(slot.learner, now));
   } else if (model && keeper(slot.learner)) {
-    if (slot.running) slot.running->wait(pool_);  // what it keeps would depend on the threads
+    if (slot.running) slot.running->wait(pool_);  // kept values must not depend on threads
     model = std::make_shared<const std::vector<float>>(whole_model(slot.learner, *model));
   }
   auto scoring = std::make_shared<Scoring>();
@@ -463,7 +464,7 @@ const std::vector<Bytes>& World::durable(Rank rank) const { return slots_.at(ran
 void World::append(Rank node, const Append& append) {
   Slot& slot = *slots_[node];
   if (slot.crashed()) return;
-  // What a restarted node writes replaces a torn record.
+  // A restarted node's first record replaces a torn one.
   if (slot.writing.empty() && append.number == slot.durable.size()) slot.durable.pop_back();
   LH_CHECK(append.number == slot.durable.size() + slot.writing.size() + 1);
   if (!watchers_.empty()) notify_watchers(node, append);
@@ -486,7 +487,7 @@ void World::finish(Rank node) {
   --unfinished_;
 }
 
-// A node that the others have declared lost goes alone; any other takes the run with it.
+// Removes a node that the others have declared lost; a failure of any other node ends the run.
 void World::fail(Rank node, const Error& error) {
   if (slots_[node]->crashed()) return;
   if (!watchers_.empty()) notify_watchers(node, Fail{error});
@@ -498,9 +499,8 @@ void World::fail(Rank node, const Error& error) {
 
 // --- faults -------------------------------------------------------------------------------------
 
-// Two nodes have contact while no cause breaks it: a cut
-// in either direction (acknowledgements do not come back either), a pause, a crash. A break that
-// lasts for `detect` is told to both.
+// Two nodes have contact while no cause breaks it: a cut in either direction (which also stops
+// acknowledgements), a pause, or a crash. A break that lasts for `detect` is reported to both.
 
 void World::inject(const Fault& fault) {
   LH_CHECK(fault.rank < size() && fault.at >= now_);
@@ -559,7 +559,7 @@ void World::crash(Rank rank, const std::string& why) {
   slot.figures.crashed = true;
   slot.timers.clear();
   if (slot.running) {
-    slot.running->wait(pool_);  // for whoever looks at the learner of a crashed node
+    slot.running->wait(pool_);  // a caller may read the learner of a crashed node
     --computing_;
   }
   if (config_.tears_writes && !slot.writing.empty()) {
@@ -573,7 +573,8 @@ void World::crash(Rank rank, const std::string& why) {
   if (observer_.on_lost) observer_.on_lost(now_, rank, why);
   for (Rank other = 0; other < size(); ++other) {
     strangers_.erase(std::minmax(rank, other));
-    // Those two never met since a crash: the break goes on, and this crash is its cause now.
+    // The two nodes had no contact since a crash: the break continues, and this crash is its cause
+    // now.
     if (not_connected_.erase(std::minmax(rank, other)) > 0)
       --disconnections_.at(std::minmax(rank, other)).causes;
     lose_contact(rank, other);
@@ -631,8 +632,8 @@ void World::report_reachability(Rank rank, Rank peer, bool unreachable) {
       {.kind = Event::Kind::report_reachability, .rank = rank, .a = peer, .b = unreachable});
 }
 
-// A node that begins anew, as over sockets: it calls all the others. Until the members have let it
-// in, it exchanges messages of membership with them alone.
+// Restarts a node, as over sockets: it calls all other nodes. Until the members have admitted it,
+// both exchange only messages of membership.
 
 void World::restart(Place place, std::unique_ptr<Strategy> strategy, Learner* learner,
                     bool forgets) {
@@ -653,7 +654,7 @@ void World::restart(Place place, std::unique_ptr<Strategy> strategy, Learner* le
   for (Rank other = 0; other < size(); ++other) {
     if (other == rank) continue;
     if (slots_[other]->crashed()) {
-      regain_contact(rank, other);  // what is left of the break is the other's
+      regain_contact(rank, other);  // the other node's crash remains as a cause
     } else {
       not_connected_.insert(std::minmax(rank, other));
     }
@@ -699,7 +700,7 @@ void World::keep(Rank node, const Buffer& votes) {
   if (!slots_[node]->crashed()) slots_[node]->votes = votes;
 }
 
-// Nodes may be in one view before they have called each other.
+// Connects nodes that share a view before they have called each other.
 void World::follow(Rank node, const View& before, const View& now) {
   const bool let_in = before.epoch == 0 && slots_[node]->node->place().comes_back();
   for (const Rank rank : now.live)
@@ -717,7 +718,7 @@ void World::state(Archive& ar) {
   network_->state(ar);
   for (const auto& slot : slots_) {
     if (ar.failed()) return;
-    // Saved as done although virtual time has not come so far: nobody can tell the difference.
+    // Saved as done although its virtual end is later: the result is the same.
     bool running = slot->running != nullptr;
     if (running) slot->running->wait(pool_);
     ar(running);
@@ -760,7 +761,7 @@ void World::state(Archive& ar) {
   check_loaded(ar);
 }
 
-// A torn file that still parses must not send us out of bounds.
+// Checks all indices: a damaged file that still parses must not cause an access out of bounds.
 void World::check_loaded(Archive& ar) const {
   bool good = unfinished_ <= size();
   for (const auto& entry : queue_.entries()) {

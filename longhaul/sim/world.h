@@ -1,10 +1,10 @@
 #pragma once
-// A World is a Host whose clock jumps to the next event. It owns the nodes and the network, takes
-// real steps on a thread pool while virtual time goes on, and joins each at its virtual end, so a
-// run is a function of (job, seed) whatever the number of threads.
+// A World is a Host whose clock jumps to the next event. It owns the nodes and the network. Real
+// steps run on a thread pool while virtual time passes; the World waits for each at its virtual
+// end. So a run is a function of (job, seed), whatever the number of threads.
 //
-// Events at one time happen in this order: what the network tells, then what was asked for first.
-// One thread; the learners' steps and the scorer run on the pool.
+// Events at one time happen in this order: network events, then the events requested first. One
+// thread; the learners' steps and the scorer run on the pool.
 #include <atomic>
 #include <functional>
 #include <map>
@@ -25,33 +25,33 @@
 namespace longhaul::sim {
 
 struct WorldConfig {
-  unsigned threads = 1;  // beside the caller's, which takes steps while it waits for one
-  std::set<std::pair<std::uint32_t, std::uint32_t>> relayed = {};  // sites between which a third
-                                                                   // passes everything on
-  double wire_scale = 1;  // bulk bytes are multiplied on the wire, control is not; > 0
-  Time detect = std::chrono::seconds(10);  // from a break to the peers' being told
-  // With no step, no bulk under way and no round done for so long the run is stuck, even if nodes
-  // keep talking to each other (timers that ask again).
+  unsigned threads = 1;  // besides the caller's, which takes steps while it waits for one
+  std::set<std::pair<std::uint32_t, std::uint32_t>> relayed = {};  // site pairs whose traffic
+                                                                   // passes a third site
+  double wire_scale = 1;  // factor on bulk bytes on the wire, not on control messages; > 0
+  Time detect = std::chrono::seconds(10);  // from a break to the report to both nodes
+  // The run is stuck if it has no step, no bulk in flight and no completed round for this long.
+  // Nodes may still exchange messages (timers that repeat requests).
   Time patience = std::chrono::hours(1);
-  std::string repeat;  // printed with every failure: the seed and the command that repeats it
-  Time disk = std::chrono::milliseconds(1);  // from Host::append to the record's being durable
-  // A crash leaves the first half of the oldest record that was not durable yet; else nothing.
+  std::string repeat;  // the seed and the command that repeats the run, printed with every failure
+  Time disk = std::chrono::milliseconds(1);  // from Host::append until the record is durable
+  // A crash leaves the first half of the oldest record that was not durable yet; else none of it.
   bool tears_writes = false;
   std::function<void()> on_thread_start = {};  // on each thread of the pool
 };
 
-// Callbacks to the embedding program, on its own thread. Any may be empty.
+// Callbacks to the embedding program, on its own thread. Each may be empty.
 struct Observer {
-  // A report is scored; with Place::own_tests by the node's own part, and on_sum follows.
+  // Called when a report is scored; with Place::own_tests, by the node's own part, before on_sum.
   std::function<void(Time, Rank, Round, const Snapshot&, const Evaluation&)> on_report = {};
   std::function<void(Time, Rank, Rank senior, Round, const Evaluation&)> on_sum = {};
   std::function<void(Time, Rank, const Record&)> on_record = {};
   std::function<void(Time, Rank, Round done)> on_round = {};  // rounds_done() has grown
   std::function<void(Time, Rank at, Rank from, const Error&)> on_bad_message = {};
   std::function<void(Time, Rank, const Reply&)> on_reply = {};
-  // The node follows a view of other members.
+  // Called when the node changes to a view with other members.
   std::function<void(Time, Rank, const View&)> on_view = {};
-  // The node has left the run; the others continue.
+  // Called when the node has left the run; the others continue.
   std::function<void(Time, Rank, const std::string& why)> on_lost = {};
 };
 
@@ -66,7 +66,7 @@ struct Counters {
 };
 
 struct NodeFigures {
-  std::uint64_t steps = 0;     // begun
+  std::uint64_t steps = 0;     // started steps
   Time computing{0};           // in steps that have ended
   std::uint64_t wan_sent = 0;  // bytes
   std::uint64_t wan_received = 0;
@@ -77,7 +77,7 @@ struct NodeFigures {
 
 class World final : public Host {
  public:
-  // Scores a whole flat vector, on the test set of a node. Runs on the pool, never two calls at
+  // Scores a whole flat vector on the test set of a node. Runs on the pool, never two calls at
   // once. Empty: every score is the default Evaluation.
   using Scorer = std::function<Result<Evaluation>(Rank, std::span<const float>)>;
   enum class Ended : std::uint8_t { finished, until, stopped };
@@ -85,30 +85,32 @@ class World final : public Host {
   World(WorldConfig, std::unique_ptr<Network>, std::unique_ptr<ComputeTime>, Scorer scorer = {});
   ~World() override;  // waits for running steps
 
-  // Ranks in ascending order from 0, all of them before the run. The learner may be nullptr and
-  // outlives the world.
+  // Adds a node. Ranks must ascend from 0, and all nodes must be added before the run. The learner
+  // may be nullptr and must outlive the world.
   void add(Place, std::unique_ptr<Strategy>, Learner*);
   void observe(Observer observer) { observer_ = std::move(observer); }
   void watch(Watcher& watcher) { watchers_.push_back(&watcher); }  // must outlive the world
-  // Feeds the node an input of its source or its users then (core/input.h: Arrived, Requested);
-  // not into the past.
+  // Schedules an input of the node's source or its users (core/input.h: Arrived, Requested). `at`
+  // must not be in the past.
   void give(Rank, Time at, Input);
-  // What the node's disk holds of its log: after a crash, what survived it.
+  // Returns the log on the node's disk; after a crash, the records that survived it.
   const std::vector<Bytes>& durable(Rank) const;
-  void inject(const Fault&);  // before the run or during it; not into the past
-  // Restarts a crashed node now, with a new incarnation, which asks the others to let it in.
-  // `forgets`: its disk is lost, and with it what the node had kept. Such a world cannot be saved.
+  void inject(const Fault&);  // before or during the run; not into the past
+  // Restarts a crashed node now, with a new incarnation that asks the others for admission.
+  // `forgets`: its disk is lost, and so is all data that the node had kept. Such a world cannot be
+  // saved.
   void restart(Place, std::unique_ptr<Strategy>, Learner*, bool forgets = false);
 
-  // Runs until all live nodes have finished, until the next event is later than `until`, which is
-  // now() from then on, or until request_stop(). An Error ends the run for good:
+  // Runs until all live nodes have finished, until the next event is later than `until`, or until
+  // request_stop(). now() is then `until` in the second case. An Error ends the run permanently:
   //   unavailable  a node called fail(), or no node is left
-  //   timed_out    no progress: names what each node waits for
+  //   timed_out    no progress: lists the cause of each node's wait
   //   others       from a learner, the scorer or a watcher
   Result<Ended> run(Time until = kForever);
-  // One event; false: run() would return. State may be saved or loaded between events.
+  // Handles one event. Returns false if run() would return. State may be saved or loaded between
+  // events.
   Result<bool> step(Time until = kForever);
-  // From any thread or a signal handler: run() returns before the next event.
+  // Makes run() return before the next event. Can be called from any thread or a signal handler.
   void request_stop() { stop_ = true; }
 
   Time now() const { return now_; }
@@ -118,14 +120,14 @@ class World final : public Host {
   const Node& node(Rank) const;
   const NodeFigures& figures(Rank) const;
   const Counters& counters() const { return counters_; }
-  // Mean over the nodes with a learner of computing time / time until they finished (or now).
+  // Returns the mean, over nodes with a learner, of computing time / time until the end (or now).
   double compute_utilisation() const;
-  // "rank 2 (tokyo): round 7: parts of ranks 0 5", a line each for nodes that have not finished.
+  // Returns a line for each unfinished node: "rank 2 (tokyo): round 7: parts of ranks 0 5".
   std::string waiting_for() const;
 
-  // Everything: clock, events, network, nodes with their learners, watchers. Waits for running
-  // steps and keeps their results. Load into a freshly built World of the same job, which then
-  // continues bit for bit. After a failed load the world must not be used.
+  // Saves or loads clock, events, network, nodes with their learners, and watchers. Waits for
+  // running steps and keeps their results. Load into a freshly built World of the same job, which
+  // then continues bit-identically. After a failed load the world must not be used.
   void state(Archive&);
 
   // Host; called by the nodes.
@@ -161,9 +163,9 @@ class World final : public Host {
     };
     Kind kind{};
     Rank rank = 0;
-    std::uint32_t a = 0;  // timer: its machine; detect, tell: the peer
-    std::uint64_t b = 0;  // timer: its id; given, stored, scored, held, detect: a number; tell:
-                          // unreachable or not; fault_begins, fault_ends: which
+    std::uint32_t a = 0;  // timer: its machine; detect, report_reachability: the peer
+    std::uint64_t b = 0;  // timer: its id; given, stored, scored, held, detect: a number;
+                          // report_reachability: 1 if unreachable; fault_*: index of the fault
     void state(auto& ar) { ar(kind, rank, a, b); }
   };
   using Entry = EventQueue<Event>::Entry;
@@ -171,9 +173,9 @@ class World final : public Host {
   struct Task;  // a value that the pool computes
   struct Scoring;
   struct Slot;            // a node and the host's data about it
-  struct Disconnection {  // why two nodes have no contact
+  struct Disconnection {  // lost contact of two nodes
     std::uint32_t causes = 0;
-    std::uint64_t number = 0;  // tells disconnections of a pair apart
+    std::uint64_t number = 0;  // identifies a disconnection of the pair
     bool reported = false;
     void state(auto& ar) { ar(causes, number, reported); }
   };
@@ -197,9 +199,9 @@ class World final : public Host {
   void deliver_stored(Rank, std::uint64_t number);
   void deliver_score(std::uint64_t number);
 
-  // What nodes ask for.
+  // Actions of nodes.
   void notify_watchers(Rank, const Action&);
-  Packet to_packet(Rank from, Send);  // and counted
+  Packet to_packet(Rank from, Send);  // also counts it
 
   // Faults.
   void begin_due_faults();
@@ -212,7 +214,7 @@ class World final : public Host {
   void detect(const Event&);
   void report_reachability(Rank, Rank peer, bool unreachable);
 
-  // Nodes that begin anew.
+  // Restarted nodes.
   void rejoin_request(Rank);
   bool not_connected(Rank a, Rank b) const { return not_connected_.contains(std::minmax(a, b)); }
   bool connect(Rank, Rank);
@@ -232,22 +234,22 @@ class World final : public Host {
   std::map<std::string, std::uint32_t> sites_;
   std::atomic<bool> stop_ = false;
   std::optional<Error> failure_;
-  std::string refused_;  // the last message that a node refused, and why
+  std::string refused_;  // last refused message, with the reason
   std::set<std::pair<Rank, Rank>>
-      not_connected_;  // not connected since one restarted; lower rank first
-  std::set<std::pair<Rank, Rank>> strangers_;  // are, and one of them is not let in yet
+      not_connected_;  // no connection since one restarted; lower rank first
+  std::set<std::pair<Rank, Rank>> strangers_;  // connected, but one is not admitted yet
 
-  // All that follows is archived.
+  // All members below are archived.
   Time now_{0};
   bool started_ = false;
   std::uint32_t unfinished_ = 0;
-  Time progress_at_{0};          // the last step, bulk message or round
-  std::uint32_t computing_ = 0;  // steps under way
+  Time progress_at_{0};          // time of the last step, bulk message or round
+  std::uint32_t computing_ = 0;  // running steps
   EventQueue<Event> queue_;
   std::map<std::uint64_t, std::shared_ptr<Scoring>> scorings_;
   std::map<std::uint64_t, NetworkEvent> held_;  // for paused nodes
-  std::map<std::uint64_t, Input> given_;        // to come
-  std::uint64_t number_ = 0;                    // of scorings, inputs, held notices and breaks
+  std::map<std::uint64_t, Input> given_;        // future inputs
+  std::uint64_t number_ = 0;  // next number of a scoring, input, held notice or break
   std::vector<Fault> faults_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_event_;     // event number, fault
   std::map<std::pair<Rank, Rank>, std::uint32_t> cuts_;            // ordered pairs: number of cuts
@@ -255,7 +257,7 @@ class World final : public Host {
   Counters counters_;
 
   std::mutex scoring_;  // one score at a time
-  ThreadPool pool_;     // last: its threads end before what they use
+  ThreadPool pool_;     // last: its tasks use the members above
 };
 
 }  // namespace longhaul::sim

@@ -1,7 +1,7 @@
 #pragma once
-// A log of records in one SQLite file (write-ahead logging): what a node appended survives a crash
-// of process and machine, whole records in the order of their numbers. A checkpoint stands for the
-// records up to its number and takes their place. One writer; one thread at a time.
+// A log of records in one SQLite file (write-ahead logging). Appended records survive a crash of
+// process and machine, as whole records in the order of their numbers. A checkpoint replaces the
+// records up to its number. One writer; one thread at a time.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,13 +49,13 @@ class LogFile {
         return "; another process has it open: end that one, or choose another folder with --out";
       case SQLITE_NOTADB:
       case SQLITE_CORRUPT:
-        return "; choose another folder with --out, or start anew with --force";
+        return "; choose another folder with --out, or start again with --force";
       default:
         return "";
     }
   }
 
-  // The second column.
+  // Returns the second column.
   static Bytes blob_of(sqlite3_stmt* row) {
     const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(row, 1));
     const auto size = std::size_t(sqlite3_column_bytes(row, 1));
@@ -63,8 +63,8 @@ class LogFile {
   }
 
  public:
-  // Creates the file where there is none. Error: it cannot be, is no such log, or another process
-  // has it open.
+  // Opens the log, and creates the file if there is none. Errors: it cannot be created, is no such
+  // log, or is open in another process.
   static Result<std::unique_ptr<LogFile>> open(const std::string& path) {
     sqlite3* database = nullptr;
     const int code = sqlite3_open_v2(path.c_str(), &database,
@@ -76,8 +76,8 @@ class LogFile {
     if (tables < 0) return log->failed("be read");
     if (tables > 0 && kind != kApplication)
       return malformed(path +
-                       ": is no log of this version of longhaul; choose another folder with "
-                       "--out, or start anew with --force");
+                       ": is no log of this version of longhaul; choose another folder with --out, "
+                       "or start again with --force");
     LH_TRY(log->execute("PRAGMA locking_mode = EXCLUSIVE"));
     LH_TRY(log->execute("PRAGMA journal_mode = WAL"));
     LH_TRY(log->execute("PRAGMA synchronous = FULL"));
@@ -91,7 +91,7 @@ class LogFile {
     return log;
   }
 
-  // Whose records these are, in a line of text; the first one to say so has it. Error: another one.
+  // Sets the owner of the records, a line of text. Returns an Error if they have another owner.
   Status claim(const std::string& owner) {
     LH_TRY(execute("CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL)"));
     const Statement read = prepare(database_, "SELECT name FROM owner");
@@ -101,10 +101,9 @@ class LogFile {
       const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(read.get(), 0));
       const std::string found = text ? text : "";
       if (found == owner) return Ok{};
-      return invalid(
-          fmt::format("{}: is of {}, not of {}; choose another folder with --out, or "
-                      "start anew with --force",
-                      path_, found, owner));
+      return invalid(fmt::format(
+          "{}: is of {}, not of {}; choose another folder with --out, or start again with --force",
+          path_, found, owner));
     }
     if (code != SQLITE_DONE) return failed("read the owner");
     const Statement insert = prepare(database_, "INSERT INTO owner (name) VALUES (?)");
@@ -120,7 +119,7 @@ class LogFile {
   LogFile& operator=(const LogFile&) = delete;
 
   struct Checkpoint {
-    std::uint64_t number = 0;  // of the last record for which it stands; 0: there is none
+    std::uint64_t number = 0;  // last record that it replaces; 0: no checkpoint
     Bytes state = nullptr;
   };
   Result<Checkpoint> checkpoint() const {
@@ -132,8 +131,8 @@ class LogFile {
     return Checkpoint{std::uint64_t(sqlite3_column_int64(read.get(), 0)), blob_of(read.get())};
   }
 
-  // Every record behind the checkpoint, in order, without gaps. Error: unreadable, one is missing,
-  // or what `take` answers.
+  // Calls `take` for every record after the checkpoint, in order, without gaps. Errors: unreadable,
+  // a missing record, or the Error of `take`.
   using Take = std::function<Status(std::uint64_t number, const Bytes&)>;
   Status each(const Take& take) const {
     const std::int64_t checkpoint =
@@ -152,7 +151,7 @@ class LogFile {
     return Ok{};
   }
 
-  // All of them at once, for few.
+  // Returns all of them at once; for short logs.
   Result<std::vector<Bytes>> records() const {
     std::vector<Bytes> records;
     LH_TRY(each([&](std::uint64_t, const Bytes& record) {
@@ -162,8 +161,8 @@ class LogFile {
     return records;
   }
 
-  // Durable when it returns, all of them or none. A number that is there already is replaced, so
-  // that appending twice changes nothing.
+  // A record for append(), which is durable when it returns: all records or none. An existing
+  // number is replaced, so that appending twice changes nothing.
   struct Record {
     std::uint64_t number = 0;
     Bytes bytes;
@@ -188,7 +187,7 @@ class LogFile {
     });
   }
 
-  // Durable when it returns; the records up to its number are removed. At most kMostState bytes.
+  // Durable when it returns; removes the records up to its number. At most kMostState bytes.
   static constexpr std::size_t kMostState = 900'000'000;  // SQLite holds 1e9 bytes in a value
   Status write_checkpoint(const Checkpoint& checkpoint) {
     if (checkpoint.state->size() > kMostState)
@@ -221,7 +220,7 @@ class LogFile {
     return Ok{};
   }
 
-  // All that `work` writes, or nothing.
+  // Writes all changes of `work`, or nothing.
   Status transaction(const std::function<Status()>& work) {
     LH_TRY(execute("BEGIN IMMEDIATE"));
     Status written = work();

@@ -1,20 +1,20 @@
 #pragma once
-// Asynchronous decentralised parallel SGD: each worker takes local steps at its own pace, and
-// meanwhile averages its model with that of one random partner at a time. Nobody waits.
+// Asynchronous decentralised parallel SGD: each worker takes local steps at its own pace. Meanwhile
+// it averages its model with one random partner at a time. No worker waits.
 //   Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018,
 //   algorithm 1, with the bipartite graph of section 4.
 //
-// Half of the workers are active and ask, the others are passive and answer at once, also while
-// their learner computes. With a for the model that the active i sends and b for the one that the
-// passive j answers with, both as the other reads them:
+// Half of the workers are active and send requests. The other half is passive and answers at once,
+// also while the learner computes. The active worker i sends model a, and the passive worker j
+// answers with model b, both as the other reads them:
 //   x_j <- x_j + (a - b) / 2      when j answers
 //   x_i <- x_i + (b - a) / 2      when i has the answer
-// Both add the same difference, so the sum of the two models stays as it is but for rounding, with
-// any codec and whatever i has computed between. Local steps move the model that has been mixed
-// meanwhile by what they moved the one that they began with.
+// Both add the same difference. So the sum of the two models is unchanged except for rounding, with
+// any codec and whatever i has computed meanwhile. When local steps end, their change is added to
+// the mixed model.
 //
-// A worker that has returned takes the model of the senior worker. Until it is there it asks nobody
-// and refuses who asks.
+// A returned worker takes the model of the senior worker. Until the model has arrived, the worker
+// sends no requests and refuses those of others.
 #include <algorithm>
 #include <functional>
 
@@ -29,25 +29,25 @@
 namespace longhaul::sync {
 
 struct AdpsgdHeader {
-  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
+  LONGHAUL_MESSAGE(0, "header");  // part of another message
   enum class Kind : std::uint8_t {
-    request,  // of an active worker, with its model
-    answer,   // of a passive one, with its own
-    refusal   // without a vector: its model is in the mean that the run ends with, or it has none
+    request,  // from an active worker, with its model
+    answer,   // from a passive worker, with its model
+    refusal   // no vector: the sender has no model, or its model is in the final mean of the run
   };
   Kind kind = Kind::request;
-  std::uint64_t exchange = 0;  // the active worker's number of it, from 1
+  std::uint64_t exchange = 0;  // the active worker's number of the exchange, from 1
   LONGHAUL_FIELDS((kind, .max = 2), (exchange, .max = 0x1p32))
 };
 
 enum class AdpsgdPhase : std::uint8_t {
   unstarted,
-  outside,  // has returned, and has no model yet
+  outside,  // returned, without a model yet
   ready,
   computing,
   waiting,    // has taken as many steps as the whole run has
-  closing,    // the run is over: waits for the answer to its last request
-  averaging,  // takes part in the mean that the run ends with
+  closing,    // the run has ended: waits for the answer to the last request
+  averaging,  // takes part in the final mean of the run
   ended
 };
 
@@ -56,22 +56,22 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
   static SyncEntry entry() {
     return strategy_entry<Adpsgd>(
         {.name = "adpsgd",
-         .summary = "average models in random pairs while local steps go on",
+         .summary = "average models in random pairs while local steps continue",
          .sends = "An active worker asks one passive worker at a time, drawn at random; the two "
                   "models cross, and both take half of the difference. Nobody waits",
          .traits = {.bits = Bits::schedule,
                     .takes_outer = false,
                     .no_feedback = "needs partners to know what the other reads",
                     .takes_unbiased = false,
-                    .when_lost = "the others go on without it; an exchange with it is given up",
+                    .when_lost = "the others continue without it; an exchange with it is given up",
                     .lets_return = true,
                     .mean_at_end = true},
          .costs = {{.rounds = "n units of H steps (1)",
                     .sent = "S a unit, and S back",
-                    .waits_for = "nobody",
+                    .waits_for = "no node",
                     .staleness = "steps meanwhile",
                     .memory = "3 S, and S an answer",
-                    .when_lost = "goes on"}}});
+                    .when_lost = "continues"}}});
   }
 
   struct Config {
@@ -80,8 +80,8 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
 
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(graph,
-                   "whom an active worker may choose: any passive one, or those beside it in the "
-                   "order of ranks",
+                   "possible partners of an active worker: any passive one, or its neighbours in "
+                   "the order of ranks",
                    .choices = {"complete", "ring"});
       LONGHAUL_KEY(steps,
                    "local steps between two boundaries, at which an active worker that waits for "
@@ -121,7 +121,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
   }
 
   void on_computed(const Computed& computed, Turn& turn) override {
-    if (phase_ != Phase::computing) return;  // it has failed
+    if (phase_ != Phase::computing) return;  // failed
     if (!turn.place().phantom) turn.record("train_loss", count_.own(), computed.loss);
     fold_steps(turn);
     phase_ = Phase::ready;
@@ -138,7 +138,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
       final_return_.serve(within(final_return_, turn));
     }
     if (const auto round = count_.due(); round && phase_ != Phase::ended) {
-      // Never null: that would be the model of a learner which may be at work.
+      // Never null, which would mean the model of a learner that may be computing.
       count_.report(snapshot_of(model_), within(count_, turn));
     }
   }
@@ -171,7 +171,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
   using Phase = AdpsgdPhase;
   struct Exchange {
     Rank partner = 0;
-    Snapshot sent;  // as the partner reads it
+    Snapshot sent;  // model as the partner reads it
     Time since{0};
     void state(Archive& ar) {
       ar(partner, since);
@@ -179,7 +179,8 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     }
   };
 
-  // A partner asks again when it has the answer before: nothing of that is left to be sent.
+  // Admits a vector if it is due. A partner sends a request when it has the previous answer, so
+  // nothing of that answer is still to be sent.
   Result<bool> admit(Rank from, const AdpsgdHeader& header, const ContentShape& shape) const {
     using Kind = AdpsgdHeader::Kind;
     const bool is_model =
@@ -189,12 +190,13 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     if (header.kind == Kind::request) {
       if (answers_.contains(from)) return malformed("a request before the answer to the last one");
     } else if (!open_ || open_->partner != from || header.exchange != exchanges_) {
-      return malformed("an answer that nobody waits for");
+      return malformed("an unexpected answer");
     }
     return true;
   }
 
-  // The passive workers are those at odd places in the view, and answer those at even ones.
+  // Returns the possible partners of this worker. Passive workers are those at odd positions in the
+  // view. They have none, and answer workers at even positions.
   std::vector<Rank> partners(const Turn& turn) const {
     const std::vector<Rank> workers = live_workers(turn);
     const auto me = std::size_t(std::ranges::find(workers, turn.self()) - workers.begin());
@@ -207,7 +209,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     return found;
   }
 
-  // As partners() has it while all workers live.
+  // Sends a request to a random partner, unless an exchange is open.
   void ask(Turn& turn) {
     const std::vector<Rank> who = partners(turn);
     if (open_ || who.empty()) return;
@@ -219,7 +221,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
   }
 
   void receive(Turn& turn) {
-    channel_->drop_lost();  // of a lost partner: on_view() has given the exchange up
+    channel_->drop_lost();  // on_view() has given up exchanges with lost partners
     while (const auto sent = channel_->sent()) answers_.erase(sent->to);
     while (auto one = channel_->poll(within(*channel_, turn))) {
       if (one->header.kind == AdpsgdHeader::Kind::request) {
@@ -249,13 +251,14 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     open_.reset();
   }
 
-  // This node's model; what `to` reads of it. Null: it is not finite, and the run has failed.
+  // Sends this node's model. Returns the model as `to` reads it; null if it is not finite and the
+  // run has failed.
   Snapshot send(Rank to, const AdpsgdHeader& header, Turn& turn) {
     if (!all_finite(model_)) {
       fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
       return nullptr;
     }
-    // A worker may ask one that it is answering, if they have changed sides after a loss.
+    // After a loss, workers can change sides. Then a worker can ask a worker that it is answering.
     const bool is_answer = header.kind == AdpsgdHeader::Kind::answer;
     const Range all{0, size_};
     const SendOptions options{
@@ -267,7 +270,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     return read;
   }
 
-  // x <- x + (theirs - mine) / 2; buffers go half of the way to theirs.
+  // Sets x to x + (theirs - mine) / 2. Buffers move halfway to theirs.
   void approach(const Snapshot& theirs, const Snapshot& mine, const Turn& turn) {
     const std::size_t parameters = parameter_count(turn.place());
     for (std::size_t i = 0; i < model_.size(); ++i) {
@@ -286,14 +289,14 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     kept_ = 1;
     std::ranges::copy(model_, turn.params().begin());
     ask(turn);
-    if (phase_ != Phase::ready) return;  // it has failed
+    if (phase_ != Phase::ready) return;  // failed
     phase_ = Phase::computing;
     turn.compute(LocalStep{}, config_.steps);
   }
 
-  // x <- what was mixed meanwhile + what the steps have changed, buffers too. Where that makes a
-  // buffer negative that was not, it may be a running variance: then the steps move what the mixing
-  // has left of the one that they began with.
+  // Sets x to the mixed model + the change by the steps, buffers too. If that makes a buffer
+  // negative that was not, it may be a running variance. Then the change is scaled by kept_, the
+  // share that mixing has left of the value before the steps.
   void fold_steps(Turn& turn) {
     const auto x = turn.params();
     const std::size_t parameters = parameter_count(turn.place());
@@ -337,9 +340,9 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     }
   }
 
-  // Its model as it stands goes to whoever has returned; a run that is over needs none.
+  // Sends the current model to returned workers, unless the run has ended.
   void hand_over(Turn& turn) {
-    if (phase_ != Phase::outside) state_transfer_.drop_received();  // sent twice, or too late
+    if (phase_ != Phase::outside) state_transfer_.drop_received();  // a duplicate, or too late
     if (!has_model_ || count_.is_over()) return;
     newcomers_.hand_over(state_transfer_, count_.rounds(), turn, within(state_transfer_, turn),
                          [this](Archive& ar) { archive_model(ar, model_); });
@@ -363,7 +366,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
   }
 
   const Config config_;
-  const std::uint64_t size_;  // of the layout
+  const std::uint64_t size_;  // size of the layout
   const SharedMembers members_;
   std::unique_ptr<Channel> channel_;
   gossip::StepCount count_;
@@ -371,12 +374,12 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
   gossip::Newcomers newcomers_;
 
   bool has_model_ = false;
-  std::vector<float> model_;  // without the steps that are being computed
-  std::vector<float> start_;  // params() when they began
+  std::vector<float> model_;  // without the steps in progress
+  std::vector<float> start_;  // params() when those steps began
   double kept_ = 1;           // share of start_'s buffers in those of model_
   std::uint64_t exchanges_ = 0;
   std::optional<Exchange> open_;
-  std::set<Rank> answers_;  // to whom one is not wholly with the host
+  std::set<Rank> answers_;  // receivers whose answer the host has not taken completely
 };
 
 }  // namespace longhaul::sync

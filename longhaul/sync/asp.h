@@ -1,10 +1,10 @@
 #pragma once
-// Asynchronous parallel training with a parameter server: every worker takes a step from the model
-// it was given, the server adds the step to the model that it has by then, at once and in the order
-// of arrival, and gives the worker the new one. Nobody waits for another worker.
+// Asynchronous parallel training with a parameter server. Every worker takes a step from its copy
+// of the model. The server adds each step to its current model at once, in the order of arrival,
+// and returns the new model. No worker waits for another one.
 //   Dean et al., "Large scale distributed deep networks", NIPS 2012, section 4.1 (Downpour SGD,
 //   with one step a push).
-// With `compensation`, what other workers have changed meanwhile is made up for:
+// `compensation` corrects for changes by other workers in the meantime:
 //   Zheng et al., "Asynchronous stochastic gradient descent with delay compensation", ICML 2017,
 //   equation 10 (constant) and section 4 (adaptive).
 //
@@ -26,8 +26,8 @@ struct AspConfig {
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(
         compensation,
-        "of what others changed since the worker was given its model (DC-ASGD): none; constant: by "
-        "lambda; adaptive: by lambda over the root mean square of the gradients",
+        "correction for changes by others since the worker received its model (DC-ASGD): none; "
+        "constant: by lambda; adaptive: by lambda over the root mean square of the gradients",
         .choices = {"none", "constant", "adaptive"});
     LONGHAUL_KEY(lambda, "how much is made up for; published: 0.04 constant, 2 adaptive", .min = 0,
                  .max = 1e6);
@@ -102,8 +102,8 @@ class AspServer final : public server::ParameterServer {
   }
 
   const AspConfig config_;
-  std::map<Rank, Snapshot> bak_;     // the model as each worker was given it
-  std::vector<double> mean_square_;  // of the gradients; adaptive only
+  std::map<Rank, Snapshot> bak_;     // last model sent to each worker
+  std::vector<double> mean_square_;  // mean squares of the gradients; adaptive only
 };
 
 struct Asp {
@@ -114,15 +114,15 @@ struct Asp {
     return server::strategy_entry<Asp>(
         {.name = "asp",
          .summary = "add every worker's step to the server's model as it comes (ASP, DC-ASGD)",
-         .traits = {.when_lost = "goes on without it, its updates stay; without the server the run "
-                                 "ends, unless [server] standby_every gives it a follower",
+         .traits = {.when_lost = "continues without it, its updates stay; without the server the "
+                                 "run ends, unless [server] standby_every gives it a follower",
                     .lets_return = true},
          .costs = {{.rounds = "every step",
                     .sent = "S, and receives S",
                     .waits_for = "the server: 2 (L + T)",
                     .staleness = "n - 1 at equal speeds",
                     .memory = "a step: S",
-                    .when_lost = "goes on"},
+                    .when_lost = "continues"},
                    {.variant = "compensated",
                     .settings = {{"compensation", {std::string("constant")}}},
                     .rounds = "every step",
@@ -130,8 +130,8 @@ struct Asp {
                     .waits_for = "the same",
                     .staleness = "the same",
                     .memory = "the server n S more",
-                    .when_lost = "goes on"}},
-         // g is squared: what was lost before must not be in it, and it must be near each time.
+                    .when_lost = "continues"}},
+         // g is squared: it must not contain earlier errors, and must be accurate in every push.
          .adapt = [](const Settings& settings, SyncTraits& traits) {
            if (settings.text("compensation").value_or("none") == "none") return;
            traits.no_feedback = "squares what it gets, which must not hold what was lost before";

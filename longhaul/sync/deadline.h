@@ -1,10 +1,10 @@
 #pragma once
 // RoundsWithDeadline is a Synchronous of local steps whose rounds do not wait for slow workers. A
 // worker whose steps are not done at the deadline takes part in the exchange without a
-// contribution, also in the rounds that follow, until its steps are done. The means of these rounds
-// move a copy of the model. Then the parameters become that copy, and the update of the steps is
-// given in the next round, once ("fold"), or discarded ("drop"). The deadline is the worker's own
-// timer; the outcome of the exchange tells all who contributed.
+// contribution. This continues in the following rounds until its steps are done. The means of these
+// rounds move a copy of the model. Then the parameters become that copy, and the update of the
+// steps is contributed to the next round, once ("fold"), or discarded ("drop"). The deadline is the
+// worker's own timer; the outcome of the exchange names all contributors.
 #include <algorithm>
 
 #include "longhaul/sync/flat.h"
@@ -14,8 +14,8 @@
 
 namespace longhaul::sync {
 
-// SyncEntry::adapt of strategies whose Config::depends_on_time(): which steps or updates a mean
-// has.
+// SyncEntry::adapt of strategies whose Config::depends_on_time(): time decides which steps or
+// updates a mean has.
 template <class Config>
 void adapt_by_time(const Settings& settings, SyncTraits& traits) {
   Config config;
@@ -38,7 +38,7 @@ class RoundsWithDeadline : public Synchronous {
   }
 
  protected:
-  // `config` has min_sites, late and min_clients.
+  // `config` must have min_sites, late and min_clients.
   RoundsWithDeadline(const SyncEntry& entry, const auto& config, SyncParts parts,
                      std::unique_ptr<Machine> service = nullptr)
       : Synchronous(entry, std::move(parts), config.min_sites, std::move(service)),
@@ -50,9 +50,9 @@ class RoundsWithDeadline : public Synchronous {
   virtual double weight(const Computed& steps) const { return norm().weight(steps); }
   std::size_t scalars() const override { return norm().scalars(); }
 
-  // --- what a strategy calls --------------------------------------------------------------------
-  // At the beginning of a round: has it no new steps, as those of an earlier round still run, or
-  // their update is given now?
+  // --- Calls for strategies ---------------------------------------------------------------------
+  // Called at the beginning of a round. Returns true if the round has no new steps: those of an
+  // earlier round still run, or their update is contributed now.
   bool continues_late(Turn& turn) {
     if (kept_ && drops_late_ && kept_->missed > 0) {
       discard(*kept_, turn);
@@ -63,7 +63,7 @@ class RoundsWithDeadline : public Synchronous {
       return true;
     }
     if (!is_behind()) return false;
-    // After a mean of too few the round waits for late workers, until the deadline.
+    // After a mean of too few contributions the round waits for late workers, until the deadline.
     if (was_refused_)
       extend_deadline(turn);
     else
@@ -71,7 +71,8 @@ class RoundsWithDeadline : public Synchronous {
     return true;
   }
 
-  // The steps of this round begin. `allowed`: until their deadline, if they have one.
+  // Called when the steps of this round begin. `allowed`: time until their deadline, if they have
+  // one.
   void begin_steps(std::optional<Time> allowed, Turn& turn) {
     are_steps_running_ = true;
     missed_ = 0;
@@ -84,10 +85,10 @@ class RoundsWithDeadline : public Synchronous {
   }
 
   bool are_steps_running() const { return are_steps_running_; }
-  // Are steps running that a later round overtook?
+  // Returns true if steps are running that a later round overtook.
   bool is_behind() const { return copy_.has_value(); }
-  // The steps are done: u = x - X, with the X at their beginning, is given in this round, or kept
-  // for the next one.
+  // Called when the steps are done. u = x - X, with the X at their beginning, is contributed to
+  // this round, or kept for the next one.
   void end_steps(const Computed& steps, Turn& turn) {
     are_steps_running_ = false;
     if (deadline_) turn.cancel_timer(*this, kDeadline);
@@ -105,11 +106,11 @@ class RoundsWithDeadline : public Synchronous {
     install(turn);
     update.missed = missed_;
     kept_ = std::move(update);
-    // The round waits for it.
+    // The round waits for the update.
     if (working() && !continues_late(turn)) stand_by(turn);
   }
 
-  // In on_computed: is the run over, so that no mean has these steps?
+  // Called in on_computed. Returns true if the run has ended, so that no mean has these steps.
   bool ends_for_close(std::uint32_t steps, Turn& turn) {
     if (!is_closing_) return false;
     is_closing_ = are_steps_running_ = false;
@@ -129,7 +130,8 @@ class RoundsWithDeadline : public Synchronous {
     end_round(turn);
   }
 
-  // Nothing is given to this round. The parameters are the learner's until the steps end.
+  // Takes part in this round without a contribution. The parameters are the learner's until the
+  // steps end.
   void miss_deadline(Turn& turn) {
     if (!is_behind()) {
       const auto x = local_.anchor();
@@ -149,8 +151,8 @@ class RoundsWithDeadline : public Synchronous {
 
   void begin_run(Turn& turn) override { local_.anchor(turn); }
 
-  // Steps and updates are the sender's. At the end of a round it has no deadline, has given nothing
-  // and does not close; a state that says otherwise must not bring this node down later.
+  // Drops the sender's steps and updates. At the end of a round there is no deadline, no
+  // contribution and no closing; a state that says otherwise must not fail this node later.
   void on_returned(Turn&) override {
     are_steps_running_ = is_closing_ = false;
     deadline_.reset();
@@ -160,24 +162,24 @@ class RoundsWithDeadline : public Synchronous {
     given_.reset();
   }
 
-  // No model changes, so the contribution is as good in the next round.
+  // Keeps the contribution: no model changes, so it is as good in the next round.
   void use_nothing(Turn& turn) override {
     was_refused_ = true;
     if (given_) kept_ = std::exchange(given_, std::nullopt);
     if (kept_ && kept_->missed == 0 && !is_behind()) {
-      // Its steps began with X; the parameters may still be those at their end.
+      // The steps began with X; the parameters may still be those at their end.
       std::ranges::copy(local_.anchor(), turn.params().begin());
       std::ranges::copy(buffers_, buffers(turn).begin());
     }
     end_round(turn);
   }
 
-  // Behind its round a worker computes while it takes part.
+  // A worker behind its round computes while it takes part.
   void waited(Wait what, Time took, Turn& turn) override {
     if (!is_behind()) Synchronous::waited(what, took, turn);
   }
 
-  // An update that no later round takes is discarded.
+  // Discards an update that no later round takes.
   bool close(Turn& turn) override {
     if (kept_) discard(*kept_, turn);
     kept_.reset();
@@ -200,7 +202,7 @@ class RoundsWithDeadline : public Synchronous {
     return Synchronous::fits(parameters) && local_.fits(parameters);
   }
   static constexpr TimerId kDeadline{2};
-  // The deadline has passed while the steps of the round are running.
+  // Called when the deadline passes while the steps of the round are running.
   virtual void on_deadline(Turn& turn) { miss_deadline(turn); }
 
  private:
@@ -209,7 +211,7 @@ class RoundsWithDeadline : public Synchronous {
     double weight = 1, loss = 0;
     std::uint64_t samples = 0;
     std::uint32_t steps = 0;
-    Round missed = 0;  // means used since its steps began
+    Round missed = 0;  // means used since the steps began
     void state(Archive& ar) { ar(values, buffers, scalars, weight, loss, samples, steps, missed); }
   };
   void give(Update update, Turn& turn) {
@@ -240,15 +242,15 @@ class RoundsWithDeadline : public Synchronous {
   LocalUpdate local_;  // X
   bool are_steps_running_ = false;
   bool is_closing_ = false;
-  bool was_refused_ = false;      // the last mean was of too few workers, or of none
-  std::optional<Time> deadline_;  // of the round's steps
-  Time allowed_{0};               // how long after the beginning of the round that was
-  std::vector<float> buffers_;    // of X, when the steps began; with a deadline or a quorum
-  std::vector<float> base_;       // X when they began, once a round has overtaken them
+  bool was_refused_ = false;      // whether the last mean had too few contributions, or none
+  std::optional<Time> deadline_;  // deadline of the round's steps
+  Time allowed_{0};               // time from the beginning of the steps to that deadline
+  std::vector<float> buffers_;    // buffers of X when the steps began; with a deadline or a quorum
+  std::vector<float> base_;       // X when the steps began, once a round has overtaken them
   std::optional<std::vector<float>> copy_;  // X with its buffers from then on
   Round missed_ = 0;                        // means used since the steps began
-  std::optional<Update> kept_;              // to be given in the next round
-  std::optional<Update> given_;             // in this one, with a quorum
+  std::optional<Update> kept_;              // update for the next round
+  std::optional<Update> given_;             // contribution to this round, with a quorum
 };
 
 }  // namespace longhaul::sync

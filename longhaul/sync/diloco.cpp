@@ -19,7 +19,7 @@ class DiLoCo : public Synchronous {
         {.name = "diloco",
          .summary = "average the updates of many local steps, Nesterov momentum outside",
          .traits = {.takes_gaps = true,
-                    .when_lost = "goes on without it; ends the run below min_sites",
+                    .when_lost = "continues without it; ends the run below min_sites",
                     .lets_return = true},
          .presets = {{"outer", "kind", {"nesterov"s}},
                      {"outer", "rate", {0.7}},
@@ -86,8 +86,8 @@ class DiLoCo : public Synchronous {
 // SparseLoCo: DiLoCo's rounds with a sparse exchange in two bits, and a decaying error feedback in
 // place of the outer momentum.
 //   "Communication efficient LLM pre-training with SparseLoCo", arXiv 2508.15706.
-// The algorithm is DiLoCo's with outer rate 1 and no momentum; what makes the difference is the
-// codec that it presets (codec/q_top_k.cpp), with error_feedback and feedback_decay.
+// The algorithm is DiLoCo's with outer rate 1 and no momentum. The difference is the codec that it
+// presets (codec/q_top_k.cpp), with error_feedback and feedback_decay.
 class SparseLoCo final : public DiLoCo {
  public:
   // Presets: those of the authors' code (tplr-ai/templar), whose outer optimiser is SGD with
@@ -99,7 +99,7 @@ class SparseLoCo final : public DiLoCo {
          .summary = "DiLoCo's rounds with a sparse exchange in two bits and error feedback",
          .traits = {.takes_outer = false,
                     .when_lost =
-                        "goes on without it and its residual; ends the run below min_sites",
+                        "continues without it and its residual; ends the run below min_sites",
                     .lets_return = true},
          .presets = {{"codec", "kind", {"q_top_k"s}},
                      {"codec", "ratio", {1.0 / 64}},

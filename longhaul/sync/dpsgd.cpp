@@ -1,21 +1,21 @@
-// Decentralised parallel SGD: no server and no mean of all. After every few local steps each worker
-// mixes its model with those of its neighbours in a graph, and waits for nobody else.
+// Decentralised parallel SGD: no server and no global mean. After `steps` local steps, each worker
+// mixes its model with those of its neighbours in a graph, and waits for its neighbours only.
 //   Lian et al., "Can decentralized algorithms outperform centralized algorithms?", NIPS 2017,
 //   algorithm 1; adapt_then_combine: Chen and Sayed, "Diffusion adaptation strategies", 2012,
 //   equation 20; differences: Koloskova et al., "Decentralized stochastic optimization and gossip
 //   algorithms with compressed communication" (CHOCO-SGD), ICML 2019, algorithm 2, with a
 //   consensus step of 1.
 //
-// With y_i for what worker i sent in a round, x' for its model after its local steps, and the
-// neighbours j in the order of their ranks, in double, rounded once:
+// y_i is the vector that worker i sends in a round, x' its model after its local steps. The sum is
+// over the neighbours j in rank order, in double, rounded once:
 //   x_i <- x'_i + sum_j W_ij (y_j - y_i)
 // published: y is the model before the local steps, so that computing hides the sending.
-// adapt_then_combine: y is x'. With differences y_i is the copy of x_i that all neighbours hold.
+// adapt_then_combine: y is x'. With differences, y_i is the copy of x_i that all neighbours hold.
 //
-// A worker that has returned takes the model of the senior worker, as it stands between two
-// computations. It begins in the latest round that its neighbours have told, of those who have been
-// here longer; until it tells them, they mix nothing. So it is never behind all of its neighbours,
-// and no worker is further ahead of another than after a loss.
+// A returned worker takes the senior worker's model between two computations. It begins in the
+// latest round that its older neighbours report, those that have taken part longer. Until it
+// reports its round, its neighbours do not mix with it. So it is never behind all of its
+// neighbours, and returns do not increase the maximum lead of a worker.
 #include <cmath>
 
 #include "longhaul/core/registry.h"
@@ -30,13 +30,13 @@
 namespace longhaul::sync {
 namespace {
 
-// From one neighbour: it is at most one round ahead, and vectors are read as they come.
+// Unread models of one neighbour: it is at most one round ahead, and models are read on arrival.
 constexpr std::uint32_t kModelsOfANeighbour = 2;
 
-// The reporter alone says when enough samples were used, and a node may be many rounds behind it: a
-// neighbour is one round ahead at most, the far end of a ring n/2, and each loss, after which the
-// ring is another one, adds as much. A return adds nothing: one that has returned
-// begins no earlier than any neighbour that has been here longer, which mixes nothing until then.
+// Only the reporter says when enough samples were used, and a node may be many rounds behind it. A
+// neighbour is at most one round ahead, the far end of a ring n/2. Each loss changes the ring and
+// adds the same amount again. A return adds nothing: a returned worker begins no earlier than any
+// neighbour that has taken part longer, and that neighbour does not mix with it until then.
 Round rounds_apart(const Place& place) {
   const std::uint64_t n = place.size();
   return n * n / 4 + 2 * n;
@@ -44,17 +44,17 @@ Round rounds_apart(const Place& place) {
 
 void adapt_dpsgd(const Settings& settings, SyncTraits& traits) {
   if (settings.text("send").value_or("model") != "difference") return;
-  traits.no_feedback = "sends differences to what its neighbours hold, which carry the error";
+  traits.no_feedback = "sends differences from its neighbours' copies, which carry the error";
   traits.takes_unbiased = true;
 }
 
-// While this worker waits, the others may go on: so many times as far as they are apart.
+// Rounds that the other workers may do while this worker waits, as a multiple of `apart_`.
 constexpr Round kMostMissed = 4;
 
 enum class DpsgdPhase : std::uint8_t {
   unstarted,
   outside,   // has returned, and has no model yet
-  entering,  // has one; waits for the rounds of its neighbours
+  entering,  // has a model; waits for the rounds of its neighbours
   ready,
   computing,
   mixing,     // waits for the neighbours' models
@@ -71,7 +71,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
          .summary = "mix the models of neighbours in a graph, round by round",
          .traits = {.takes_outer = false,
                     .takes_unbiased = false,  // whole models
-                    .when_lost = "the others make the graph anew without it and go on",
+                    .when_lost = "the others rebuild the graph without it and continue",
                     .lets_return = true,
                     .mean_at_end = true},
          .costs = {{.rounds = "every H steps (1)",
@@ -100,8 +100,8 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
 
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(graph,
-                   "who mixes with whom; best_rate: the fastest tree and the fastest other pairs "
-                   "by what [wan] says",
+                   "pairs of workers that mix; best_rate: the fastest tree and the fastest other "
+                   "pairs of [wan]",
                    .choices = {"ring", "torus", "exponential", "complete", "best_rate"});
       LONGHAUL_KEY(degree, "most neighbours with best_rate", .min = 2);
       LONGHAUL_KEY(steps, "local steps between mixings", .min = 1);
@@ -148,7 +148,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
   }
 
   void on_computed(const Computed& computed, Turn& turn) override {
-    if (phase_ != Phase::computing) return;  // it has failed
+    if (phase_ != Phase::computing) return;  // the run has failed
     if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
     samples_ += double(computed.samples);
     phase_ = Phase::mixing;
@@ -219,7 +219,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     if (is_join) {
       LH_TRY(neighbours_.admit_join(from));
     } else {
-      // The whole model comes first, then differences.
+      // The whole model precedes the differences.
       if (header.is_whole != (!sends_differences() || !copies_.contains(from)))
         return malformed("a difference to a model that was not sent, or a model after it");
       LH_TRY(neighbours_.admit_model(from, header.round, done_));
@@ -228,7 +228,8 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     return true;
   }
 
-  // All begin in round 0, with equal models. After a loss each sends its round to the others.
+  // Enters the view of this turn. All workers begin in round 0 with equal models. After a loss or a
+  // return, each worker sends its round to its neighbours.
   void enter_view(Turn& turn) {
     const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
     epoch_ = turn.view().epoch;
@@ -252,7 +253,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
   }
 
   void receive(Turn& turn) {
-    channel_->drop_lost();  // cancelled with their view, or from a lost neighbour
+    channel_->drop_lost();  // vectors cancelled with their view, or from a lost neighbour
     while (auto one = channel_->poll(within(*channel_, turn))) {
       const DpsgdHeader& header = one->header;
       if (header.epoch != epoch_) continue;
@@ -268,7 +269,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     }
   }
 
-  // One move of the round, if one can be made now.
+  // Makes one move of the round, if one is possible now.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::outside:
@@ -303,11 +304,11 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     return true;
   }
 
-  // The senior worker's model, whenever the learner is at rest. A neighbour of the one that has
-  // returned waits for it while it mixes, and may be the senior worker.
+  // Sends the senior worker's model to returned workers when the learner is idle. A neighbour of a
+  // returned worker can be the senior worker, and waits in its mixing for the returned worker.
   void hand_over(Turn& turn) {
     if (phase_ == Phase::outside) return;
-    state_transfer_.drop_received();  // sent twice
+    state_transfer_.drop_received();  // received twice
     if (phase_ == Phase::entering || turn.learner_is_busy()) return;
     newcomers_.hand_over(state_transfer_, done_, turn, within(state_transfer_, turn),
                          [&](Archive& ar) { archive_for_returned(ar, turn); });
@@ -331,7 +332,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     return true;
   }
 
-  // The rounds that this worker has missed count as done with its present model.
+  // Passes the missed rounds with the current model.
   bool enter_run(Turn& turn) {
     const std::vector<Rank> older = older_neighbours();
     if (!neighbours_.untold(older).empty()) return false;
@@ -349,7 +350,8 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     return true;
   }
 
-  // Those who have been here longer: so that of two who have returned only one waits for the other.
+  // Returns the neighbours that have taken part longer: so only one of two returned workers waits
+  // for the other.
   std::vector<Rank> older_neighbours() const {
     const auto since = [&](Rank rank) {
       const auto it = returned_.find(rank);
@@ -373,7 +375,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     if (phase_ == Phase::computing) turn.compute(LocalStep{}, config_.steps);
   }
 
-  // y_i of this round, to all neighbours with which it is mixed and that are known by now.
+  // Sends y_i of this round to all neighbours that have joined it by now.
   void announce(Turn& turn) {
     if (!all_finite(turn.params()))
       return fail(not_finite("its model has values that are not finite; lower [optimizer] rate"),
@@ -393,7 +395,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     send(others, true, own_, turn);
   }
 
-  // x_i - y_i; buffers travel as they are.
+  // Returns x_i - y_i; buffers are sent unchanged.
   Snapshot difference(Turn& turn) {
     const auto x = turn.params();
     std::vector<float> change(x.begin(), x.end());
@@ -401,7 +403,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     return snapshot_of(std::move(change));
   }
 
-  // y_i <- y_i + what the neighbours read of the difference
+  // y_i <- y_i + the difference as the neighbours read it
   void follow(const Snapshot& change, Rank holder, Turn& turn) {
     const std::vector<float> read =
         channel_->as_received(*change, {0, size_}, holder, options(/*whole=*/false));
@@ -414,8 +416,8 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     return snapshot_of(std::move(y));
   }
 
-  // Differences of two rounds may be under way; those of rounds before are mixed. A group has one
-  // vector under way at a time.
+  // Returns the coding and the group of a vector. Differences of two rounds can be in transit;
+  // those of earlier rounds are mixed. A group has one vector in transit at a time.
   SendOptions options(bool whole) const {
     if (!sends_differences()) return {.coding = Coding::up, .group = 0};
     return {.coding = whole ? Coding::exact : Coding::up, .group = std::uint32_t(done_ % 2)};
@@ -436,8 +438,8 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     if (sends_differences()) holders_.insert(to.begin(), to.end());
   }
 
-  // x_i <- x'_i + sum_j W_ij (y_j - y_i), buffers too. Where that makes a buffer negative that was
-  // not, it may be a running variance: the neighbours' are mixed with the one that stands there.
+  // Applies x_i <- x'_i + sum_j W_ij (y_j - y_i), also to buffers. A buffer that becomes negative
+  // may be a running variance: it is then mixed relative to its current value, not to y_i.
   void mix(Turn& turn) {
     struct Term {
       double weight;
@@ -466,7 +468,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     turn.record("wait_s", done_, seconds(turn.now() - asked_));
   }
 
-  // y_j: what came, or the copy moved by it.
+  // Returns y_j: the received model, or the copy moved by the received difference.
   Snapshot model_of(Rank rank, const gossip::NeighbourModel& model, const Turn& turn) {
     if (!sends_differences()) return model.values;
     Snapshot& copy = copies_.at(rank);
@@ -481,7 +483,7 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
     count_round(turn);
   }
 
-  // One more round is done, with the present model.
+  // Counts one more round as done, with the current model.
   void count_round(Turn& turn) {
     const auto live = live_workers(turn).size();
     stop_.round_done(done_++, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
@@ -492,28 +494,30 @@ class Dpsgd final : public gossip::EndsInMean<DpsgdPhase> {
 
   const Config config_;
   const Rank self_;
-  const Round apart_;         // the most rounds that a worker is ahead of another
-  const std::uint64_t size_;  // of the layout
-  const std::function<double(Rank, Rank)> rates_;  // as the job's network has them; may be null
+  const Round apart_;         // maximum lead of a worker over another, in rounds
+  const std::uint64_t size_;  // length of the layout
+  const std::function<double(Rank, Rank)> rates_;  // rates of the job's network; may be null
   std::unique_ptr<Channel> channel_;
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::Newcomers newcomers_;
 
-  Round done_ = 0;                  // also the round that runs
-  bool has_entered_ = false;        // its first view
-  Epoch epoch_ = 0;                 // of the view whose graph it mixes in
-  std::map<Rank, Epoch> returned_;  // of that view
-  bool is_announced_ = false;       // y_i of this round is in own_
+  Round done_ = 0;                  // rounds done; also the number of the current round
+  bool has_entered_ = false;        // whether it has entered its first view
+  Epoch epoch_ = 0;                 // epoch of the view whose graph it mixes in
+  std::map<Rank, Epoch> returned_;  // returned workers of that view
+  bool is_announced_ = false;       // whether own_ holds y_i of this round
   Snapshot own_;                    // y_i
   gossip::Neighbours neighbours_;
-  // Differences: who holds y_i, and y_j of those who have sent it; null while it is on its way.
+  // Differences: neighbours that hold y_i, and y_j of the neighbours that have sent it; null while
+  // it is in transit.
   std::set<Rank> holders_;
   std::map<Rank, Snapshot> copies_;
-  std::deque<std::pair<Round, VectorHandle>> sent_;  // of the last rounds
-  // That a worker has used in the mean, an estimate that is mixed as models are; as announced.
+  std::deque<std::pair<Round, VectorHandle>> sent_;  // vectors of the last rounds
+  // Samples per worker in the mean: an estimate that is mixed like the models, and its announced
+  // value.
   double samples_ = 0, own_samples_ = 0;
-  Time asked_{0};  // since when the neighbours' models are awaited
+  Time asked_{0};  // start of the wait for the neighbours' models
 };
 
 }  // namespace

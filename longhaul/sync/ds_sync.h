@@ -1,7 +1,7 @@
 #pragma once
 // DS-Sync (divide and shuffle): after every few local steps the workers average their models inside
-// small groups, and the groups change from round to round, so that what each worker has learned
-// reaches all others within a few rounds, although nobody ever waits for all.
+// small groups. The groups change from round to round. So the progress of each worker reaches every
+// other worker within a few rounds, and no worker ever waits for all the others.
 //   Wang et al., "DS-Sync: Addressing network bottlenecks with divide-and-shuffle synchronization
 //   for distributed DNN training", arXiv 2007.03298 (INFOCOM 2022).
 //
@@ -9,12 +9,12 @@
 // steps:
 //   x_i <- sum over j in G of x'_j / |G|
 //
-// With `sense`, sites whose links have become slow keep out of most exchanges between sites:
-// shuffle/site_rates.h finds them, shuffle/schedule_switch.h makes all agree from which round on.
+// With `sense`, sites whose links have become slow skip most exchanges between sites.
+// shuffle/site_rates.h finds these sites. shuffle/schedule_switch.h makes all workers agree on the
+// first round of the change.
 //
-// A worker that comes back is sent the model of the senior worker as it
-// stands, and takes part from the first round on that the others name it in. Models differ, so it
-// need not be of that round.
+// A returned worker receives the current model of the senior worker. It takes part from the first
+// round whose groups include it. Models differ, so the received model need not be of that round.
 #include <algorithm>
 #include <cmath>
 
@@ -35,20 +35,19 @@ namespace longhaul::sync {
 
 class DsSync final : public Strategy {
  public:
-  // Models differ from worker to worker: a node that comes back begins with the senior worker's.
+  // Models differ from worker to worker. A returned node starts with the senior worker's model.
   static SyncEntry entry() {
     return strategy_entry<DsSync>(
         {.name = "ds_sync",
          .summary = "average models inside small groups, others in every round (DS-Sync)",
          .sends = "After its local steps a worker averages its model with the others of its group, "
                   "and waits for no one else. The groups are others in every round, so that each "
-                  "worker hears of all after a few",
+                  "worker's progress reaches all others after a few",
          .traits = {.takes_outer = false,
                     .no_feedback = "averages models, whose error must not be added to the next",
                     .takes_unbiased = false,
-                    .when_lost =
-                        "its group goes on without it, and the groups are made anew of the "
-                        "survivors; ends the run below min_sites",
+                    .when_lost = "its group continues without it, and new groups are formed from "
+                                 "the survivors; ends the run below min_sites",
                     .lets_return = true},
          .costs = {{.rounds = "every H steps (1)",
                     .sent = "an exchange of S among b of the n workers",
@@ -72,7 +71,7 @@ class DsSync final : public Strategy {
     double swa_fraction = 0;
     std::uint32_t min_sites = 1;
 
-    bool senses() const { return sense && schedule == "topology"; }  // others know of no sites
+    bool senses() const { return sense && schedule == "topology"; }  // other schedules ignore sites
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(schedule,
                    "how workers are grouped; published: the pattern of the authors' code for four "
@@ -82,8 +81,8 @@ class DsSync final : public Strategy {
                    "workers in a group of grid and random (b); 0: round(sqrt(n)), at least 2");
       LONGHAUL_KEY(steps, "local steps in a round", .min = 1);
       LONGHAUL_KEY(cross_every,
-                   "topology: one round in so many averages across sites; 0: 1, or 2 if some site "
-                   "has one or two workers and some has several");
+                   "topology: one round in this many averages across sites; 0: 1, or 2 if some "
+                   "site has one or two workers and some has several");
       LONGHAUL_KEY(sense,
                    "topology: a site whose exchanges with others have become half as quick as they "
                    "were keeps out of four in five of them until they are quicker");
@@ -92,25 +91,26 @@ class DsSync final : public Strategy {
       LONGHAUL_KEY(
           sync_state,
           "momentum and moments of the local optimiser are averaged, too (sgd, adam, adamw)");
-      LONGHAUL_KEY(correction,
-                   "codecs that lose: each keeps what the codec lost of its own model, and means "
-                   "are written as fp32, so that no average is lost; false: all take the mean as "
-                   "the codec writes it");
+      LONGHAUL_KEY(
+          correction,
+          "lossy codecs: each worker keeps what the codec lost of its model, and means are written "
+          "as fp32, so that no average is lost; false: all take the encoded mean");
       LONGHAUL_KEY(swa_fraction,
-                   "of the rounds up to [stop] max_rounds the last share whose models are averaged "
+                   "last share of the rounds up to [stop] max_rounds whose models are averaged "
                    "over time into the final one (SWA); 0: none",
                    .min = 0, .max = 1);
-      LONGHAUL_KEY(final,
-                   "the model that all end with: the mean of all, or that of the lowest rank",
-                   .choices = {"mean", "rank0"});
+      LONGHAUL_KEY(
+          final,
+          "the final model of every worker: the mean of all models, or that of the lowest rank",
+          .choices = {"mean", "rank0"});
       visit_min_sites(visit, self.min_sites);
     }
   };
-  // To the senior worker, from one that has come back too late for the run's last exchanges: it
-  // needs the model that the run ends with.
+  // Request to the senior worker for the final model of the run. A worker sends it if it has
+  // returned too late for the last exchanges.
   struct FinalAsked {
     LONGHAUL_MESSAGE(1, "final_asked");
-    Epoch epoch = 0;  // in which it came back
+    Epoch epoch = 0;  // epoch in which the sender returned
     LONGHAUL_FIELDS(epoch)
   };
   using Messages = MessageList<FinalAsked>;
@@ -165,7 +165,7 @@ class DsSync final : public Strategy {
       return;
     }
     if (phase_ == Phase::writing_state) return end_round(turn);
-    if (phase_ != Phase::computing) return;  // it has failed
+    if (phase_ != Phase::computing) return;  // the run has failed
     if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
     samples_ += double(computed.samples);
     phase_ = Phase::grouping;
@@ -175,9 +175,9 @@ class DsSync final : public Strategy {
     turn.compute(OptimizerState{});
   }
 
-  // The overlay starts after its parent: the first round begins here.
+  // Starts the first round: the overlay starts after its parent.
   void on_progress(Turn& turn) override {
-    // Sent twice.
+    // A duplicate of a state that this worker has already read.
     if (phase_ != Phase::awaiting_state && phase_ != Phase::concluding)
       state_transfer_.drop_received();
     hand_over(turn);
@@ -190,7 +190,7 @@ class DsSync final : public Strategy {
   Status on_message(Rank from, const Message& message, Turn& turn) override {
     return dispatch(Messages{}, message, [&](const FinalAsked& asked) -> Status {
       if (asked.epoch == 0 || asked.epoch != turn.view().since(from))
-        return malformed("the final model is asked for by one that has not come back");
+        return malformed("a request for the final model from a node that has not returned");
       asks_final_.insert(from);
       return Ok{};
     });
@@ -211,9 +211,9 @@ class DsSync final : public Strategy {
       case Phase::concluding:
         return "the final model: " + conclusion_.waiting_for();
       case Phase::awaiting_state:
-        return "a model, to come back to the run";
+        return "a model, to rejoin the run";
       case Phase::entering:
-        return "the round to come back in; " + switch_.waiting_for();
+        return "the round to rejoin in; " + switch_.waiting_for();
       default:
         return "";
     }
@@ -227,15 +227,17 @@ class DsSync final : public Strategy {
   }
 
  private:
-  // A worker waits for those in its groups, and through them, some rounds ago, for all. How many
-  // rounds that are is 2 for a grid; with random groups it has no bound, but the odds that a worker
-  // was in no group that leads to another for so many rounds are below 1e-19 (three workers, b = 2:
-  // 3^-64 is the worst). A site that is sensed as slow meets others in one cross round of five.
+  // Returns the maximum distance of two workers in rounds. A worker waits for its groups, and
+  // through them, some rounds earlier, for every worker. A grid needs 2 rounds for that. Random
+  // groups have no bound. The probability that no chain of groups connects two workers within 64
+  // rounds is below 1e-19 (three workers, b = 2: 3^-64 is the worst case). A slow site takes part
+  // in one cross round of five.
   static Round most_apart(const Config& config, const Place& place) {
     return (64 + place.size()) * (config.senses() ? 5 : 1);
   }
 
-  // The workers of each site, by their places in `workers`; sites in the order of their first.
+  // Returns the workers of each site, by index into `workers`. Sites are ordered by their first
+  // worker.
   static shuffle::Partition sites_of(const std::vector<Rank>& workers, const Place& place) {
     std::map<std::string, std::size_t> known;
     shuffle::Partition sites;
@@ -247,19 +249,20 @@ class DsSync final : public Strategy {
     return sites;
   }
 
-  // Codecs that lose may write the models, and not their mean.
+  // With `correction`, lossy codecs encode the models only, and not their mean.
   static void adapt_ds_sync(const Settings& settings, SyncTraits& traits) {
     traits.exact_means = config_of<Config>(settings).correction;
   }
 
-  // fp32 writes values as they stand.
+  // Returns true if the codec is shorter than fp32, which is lossless.
   static bool loses(const SyncParts& parts) {
     constexpr std::size_t kSome = 1024;
     return parts.make_codec && parts.make_codec(false)->encoded_size(kSome) < kSome * sizeof(float);
   }
 
-  // A plan that a loss came into the middle of may have been begun by who is lost: its groups are
-  // not those that others give the same round.
+  // Returns a group number offset for the plan. A worker that is now lost may have started a plan
+  // which a loss interrupted. The groups of that plan differ from those of the other workers in the
+  // same round.
   static std::uint64_t of_plan(std::uint32_t plan) { return std::uint64_t(plan % 4) << 24; }
 
   static Round swa_from(const Config& config, Round max_rounds) {
@@ -271,22 +274,23 @@ class DsSync final : public Strategy {
     unstarted,
     ready,
     computing,
-    reading_state,  // of the optimiser
-    grouping,       // waits to know whose groups the round has
-    averaging,      // in its group
-    writing_state,  // of the optimiser
+    reading_state,  // reads the state of the optimiser
+    grouping,       // waits until the schedule of the round is known
+    averaging,      // waits for the mean of its group
+    writing_state,  // writes the state of the optimiser
     deciding,       // waits for a verdict
-    settling,       // waits to know whose groups the exchange after the last round has
+    settling,       // waits for the schedule of the exchange after the last round
     concluding,
     ended,
-    // of a worker that has come back
+    // returned workers only
     awaiting_state,
-    entering  // waits to know which round it takes part in first, and whether there is one
+    entering  // waits for its first round, or for the end of the run
   };
 
-  // Of the exchanges, which go on without training when the rounds are done.
+  // Returns the index of the current exchange. Exchanges continue without training after the last
+  // round.
   Round exchange() const { return done_ + settled_; }
-  // One move of the round, if one can be made now.
+  // Advances the round by one phase if possible. Returns true if the next phase can follow at once.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::ready:
@@ -416,8 +420,8 @@ class DsSync final : public Strategy {
     return schedule_.groups(sites, k, draw, byes);
   }
 
-  // The workers that cross tell the planner how long it took, and the planner proposes which sites
-  // keep out of it, while there are rounds to come.
+  // Reports the duration of this worker's cross exchange to the planner. In sense(), the planner
+  // proposes the sites that skip cross exchanges, as long as training continues.
   void note_cross(Turn& turn) {
     const auto partner = std::exchange(partner_, std::nullopt);
     if (!partner || !turn.view().has(*partner)) return;
@@ -432,9 +436,8 @@ class DsSync final : public Strategy {
       switch_.propose(*std::move(slow), within(switch_, turn));
   }
 
-  // A schedule that makes all models equal in a few rounds does that first. Which one it is all
-  // know,
-  // whatever view they have reached.
+  // Starts the exchanges that make all models equal if the schedule has them, else the conclusion.
+  // All workers use the same schedule, whichever view they have reached.
   void settle(Turn& turn) {
     use_average_over_time(turn);
     const auto n = std::uint32_t(switch_.workers_of(exchange()).second.size());
@@ -448,7 +451,8 @@ class DsSync final : public Strategy {
     std::ranges::transform(swa_, parameters(turn).begin(), [](double x) { return float(x); });
   }
 
-  // A loss in the last exchanges may have kept the models apart: that is looked at.
+  // Starts the conclusion. `compare`: checks first whether the models are equal, because a loss
+  // during the last exchanges can leave them different.
   void conclude(bool compare, Turn& turn) {
     phase_ = Phase::concluding;
     if (turn.place().comes_back())
@@ -462,7 +466,7 @@ class DsSync final : public Strategy {
     return config_.final == "mean" ? Model::mean : Model::senior;
   }
 
-  // --- workers that have come back -----------------------------------------------------------
+  // --- returned workers --------------------------------------------------------------------------
   void follow_returned(const View& before, Turn& turn) {
     const View& view = turn.view();
     const auto is_gone = [&](Rank rank) { return !view.has(rank); };
@@ -477,7 +481,7 @@ class DsSync final : public Strategy {
         asks_final_.erase(rank);
       }
     if (!turn.place().comes_back()) return;
-    // The overlay's group of all workers begins anew.
+    // The overlay restarts its group of all workers.
     for (Rank rank = 0; rank < turn.place().size(); ++rank) {
       const Member& member = turn.place().member(rank);
       if (!member.is(Role::worker) && !member.is(Role::server)) continue;
@@ -488,7 +492,7 @@ class DsSync final : public Strategy {
       fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
   }
 
-  // The senior worker's model as it stands, whenever the learner is at rest.
+  // Sends the current model of the senior worker to returned workers, when the learner is idle.
   void hand_over(Turn& turn) {
     std::erase_if(returned_, [&](const auto& one) { return state_transfer_.has_state(one.first); });
     const bool knows = phase_ != Phase::unstarted && phase_ != Phase::awaiting_state;
@@ -537,8 +541,8 @@ class DsSync final : public Strategy {
   }
 
   enum class End : std::uint8_t { unknown, later, before };
-  // Does training end before exchange `entry`? The others may have come further than the sender of
-  // the state. `end`: after how many rounds.
+  // Returns whether training ends before exchange `entry`. Other workers can be ahead of the sender
+  // of the state. Sets `end` to the number of rounds that are done by then.
   End end_before(Round entry, Round& end) {
     constexpr Round kMostToSettle = 64;
     end = std::min(entry, stop_config_.max_rounds);
@@ -579,8 +583,8 @@ class DsSync final : public Strategy {
     return true;
   }
 
-  // Too late for what the others have decided it asks the senior worker, which answers at its own
-  // end.
+  // Asks the senior worker for the final model if the conclusion has passed without this worker.
+  // The senior worker answers when it ends.
   Result<bool> follow_conclusion(Turn& turn) {
     if (state_transfer_.received()) {
       (void)take_state(turn);
@@ -604,7 +608,7 @@ class DsSync final : public Strategy {
 
   const Config config_;
   const Place place_;
-  const Round swa_from_;  // rounds done, from which on models are averaged over time
+  const Round swa_from_;  // number of completed rounds at which averaging over time starts
   const bool corrects_;
   const StopConfig stop_config_;
   const shuffle::Schedule schedule_;
@@ -617,23 +621,23 @@ class DsSync final : public Strategy {
   StateTransfer state_transfer_;
 
   Phase phase_ = Phase::unstarted;
-  Round done_ = 0;               // also the round that runs
-  Round settled_ = 0;            // exchanges after the last round
-  std::uint32_t to_settle_ = 0;  // are left of them
-  double samples_ = 0;  // used by a worker in the mean: averaged as models are, if they count
-  Time asked_{0};       // since when the mean is awaited
-  Time given_{0};       // when this worker's model was given to it
-  std::optional<Rank> partner_;         // of another site, in the mean that runs
-  std::vector<float> optimizer_state_;  // with sync_state
-  // Mean over time of the model after each round from swa_from_ on. The mean over the workers of
-  // these is that of the mean model, which rounds keep.
+  Round done_ = 0;               // completed rounds; also the current round
+  Round settled_ = 0;            // completed exchanges after the last round
+  std::uint32_t to_settle_ = 0;  // remaining exchanges after the last round
+  double samples_ = 0;  // samples per worker; averaged with the models if [stop] max_samples is set
+  Time asked_{0};       // start of the wait for the mean
+  Time given_{0};       // time at which this worker contributed its model
+  std::optional<Rank> partner_;         // worker of another site in the current mean
+  std::vector<float> optimizer_state_;  // empty without sync_state
+  // Mean over time of the models after each round, starting at swa_from_. The mean of these over
+  // the workers is the mean over time of the mean model, which rounds preserve.
   std::vector<double> swa_;
   std::uint64_t swa_count_ = 0;
-  // Live workers that have come back, until they say that they have a model; those of them to whom
-  // this node has sent one; who has asked for the model that the run ends with.
+  // returned_: live returned workers that have not confirmed a model. was_sent_: those to which
+  // this node has sent one. asks_final_: workers that have asked for the final model.
   std::map<Rank, Epoch> returned_;
   std::set<Rank> was_sent_, asks_final_;
-  std::optional<Rank> asked_final_of_;  // at one that has come back
+  std::optional<Rank> asked_final_of_;  // senior worker that this returned worker has asked
 };
 
 }  // namespace longhaul::sync

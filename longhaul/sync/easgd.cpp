@@ -16,15 +16,15 @@ SyncEntry Easgd::entry() {
        .summary = "workers' models and the server's centre pull each other (elastic averaging)",
        .traits = {.no_feedback = "keeps what was not sent by itself",
                   .when_lost =
-                      "goes on without it, what it moved the centre by stays; without the server "
-                      "the run ends, unless [server] standby_every gives it a follower",
+                      "continues without it, its moves of the centre stay; without the server the "
+                      "run ends, unless [server] standby_every gives it a follower",
                   .lets_return = true},
        .costs = {{.rounds = "every H steps (10)",
                   .sent = "S, and receives S",
                   .waits_for = "the server: 2 L + T",
                   .staleness = "pulls between",
                   .memory = "S while it pulls",
-                  .when_lost = "goes on"},
+                  .when_lost = "continues"},
                  {.variant = "in rounds",
                   .settings = {{"synchronous", {true}}},
                   .rounds = "every H steps (10)",
@@ -38,7 +38,7 @@ SyncEntry Easgd::entry() {
              if (is_in_rounds(settings))
                traits = {
                    .takes_outer = false,
-                   .when_lost = "goes on without it; the centre moves by the mean of those left"};
+                   .when_lost = "continues without it; the centre moves by the mean of those left"};
            }},
       [](const Settings& settings, SyncParts parts, const Place& place) {
         const auto make = is_in_rounds(settings) ? sync::make_strategy<SynchronousEasgd>

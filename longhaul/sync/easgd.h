@@ -1,12 +1,11 @@
 #pragma once
-// Elastic averaging: every worker trains a model of its own, and from time to time it and the
-// server's centre pull each other by a share of what they are apart.
+// Elastic averaging: every worker trains its own model. From time to time, this model and the
+// server's centre move towards each other by a share of their difference.
 //   Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, algorithm 1
 //   (asynchronous EASGD; with momentum in [optimizer], EAMSGD, algorithm 2, but for the order of
 //   momentum and pull). In rounds: SynchronousEasgd.
 //
-// A worker keeps what the codec leaves out of its pull: that is still in x - c, and comes with the
-// next one.
+// The codec's error of a pull stays in x - c at the worker, and is sent with the next pull.
 #include <algorithm>
 
 #include "longhaul/core/registry.h"
@@ -42,12 +41,12 @@ class EasgdWorker final : public server::ParameterServerWorker {
   void begin(Turn&) override;
   void computed(const Computed&, Turn&) override;
   void read(const server::ServerHeader&, const Snapshot& model, Turn&) override;
-  // Its model is its own, whoever holds the centre.
+  // Continues after a change of the server: the worker's model does not depend on it.
   void given_up(const Computed& done, Turn& turn) override { computed(done, turn); }
   void state(Archive&) override;
 
   const EasgdConfig config_;
-  Computed done_;  // since the last push
+  Computed done_;  // steps since the last push
 };
 
 class EasgdServer final : public server::ParameterServer {
@@ -117,7 +116,7 @@ class SynchronousEasgd final : public Synchronous {
     return true;
   }
 
-  // What is scored is the centre, with the running statistics that all have in common.
+  // Ends the round. The scored model is the centre, with the common running statistics.
   void end_with_centre(Turn& turn) {
     std::vector<float> model(turn.params().begin(), turn.params().end());
     std::ranges::copy(centre_, model.begin());
@@ -125,7 +124,7 @@ class SynchronousEasgd final : public Synchronous {
   }
 
   const Config config_;
-  std::vector<float> centre_;  // c, bit-equal at all workers; a phantom's is empty
+  std::vector<float> centre_;  // c, bit-identical at all workers; empty in a phantom job
 };
 
 }  // namespace longhaul::sync

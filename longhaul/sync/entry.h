@@ -40,7 +40,7 @@ Result<std::unique_ptr<Strategy>> make_strategy(const Settings& settings, SyncPa
       std::move(parts), Part::entry().traits.lets_return, std::move(service)));
 }
 
-// What `adapt` of an entry goes by. Of settings that are not in order, the defaults.
+// Returns the Config that `adapt` of an entry uses; the defaults if the settings are invalid.
 template <class Config>
 Config config_of(const Settings& settings) {
   Config config;

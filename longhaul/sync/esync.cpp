@@ -1,5 +1,5 @@
-// ESync: in every round the fast workers go on with local steps until the slowest is about to
-// arrive; then all updates are averaged.
+// ESync: in every round, fast workers take further local steps until the slowest is about to
+// arrive. Then all updates are averaged.
 //   Li et al., "ESync: accelerating intra-domain federated learning in heterogeneous data centers",
 //   IEEE Transactions on Services Computing, 2020; rule and defaults of mode = "public" as in its
 //   authors' public code (Lizonghang/ESync).
@@ -24,7 +24,7 @@ class ESync final : public RoundsWithDeadline {
          .traits = {.bits = Bits::schedule,
                     .takes_gaps = true,
                     .when_lost =
-                        "goes on without it; another state server begins with what it is told",
+                        "continues without it; another state server begins with what it receives",
                     .lets_return = true},
          .costs = {{.rounds = "every k steps, the slowest's 1",
                     .sent = "an exchange of S; 2 + k/16 questions",
@@ -61,22 +61,22 @@ class ESync final : public RoundsWithDeadline {
       LONGHAUL_KEY(smoothing, "weight of a new step or push time (public: 1, the last one)",
                    .max = 1, .positive = true);
       LONGHAUL_KEY(weights,
-                   "updates count alike, by the samples of their sites, or by 1/k of their k "
-                   "steps; steps, fednova: alike or by samples, each divided by its steps, the "
+                   "updates count equally, by the samples of their sites, or by 1/k of their k "
+                   "steps. steps, fednova: equally or by samples, each divided by its steps, the "
                    "mean times the mean number of steps",
                    .choices = {"equal", "samples", "inverse_steps", "steps", "fednova"});
       LONGHAUL_KEY(effective_steps,
-                   "with weights steps or fednova: the mean is times so many steps at most "
+                   "with weights steps or fednova: most steps that the mean is multiplied by "
                    "(tau_eff); 0: the mean number of steps",
                    .max = 1e6);
       visit_min_sites(visit, self.min_sites);
       LONGHAUL_KEY(state_timeout_s,
-                   "without an answer of the state server for so long, and three steps, a worker "
+                   "without an answer of the state server for this long, and three steps, a worker "
                    "takes as many as in the last round",
                    .max = 1e9, .unit = "s", .positive = true);
       LONGHAUL_KEY(round_deadline,
-                   "a worker that has no step done after so many times the median of its rounds is "
-                   "late, and the round goes on without it; 0: the round waits",
+                   "a worker that has no step done after this many times the median of its rounds "
+                   "is late, and the round continues without it; 0: the round waits",
                    .min = 0, .max = 1e6);
       visit_late(visit, self.late, self.min_clients);
     }
@@ -94,7 +94,7 @@ class ESync final : public RoundsWithDeadline {
     return Ok{};
   }
 
-  // The state server, which nodes without a learner have, too.
+  // Returns the state server, which nodes without a learner also run.
   static std::unique_ptr<Machine> service(const Config& config) {
     if (config.mode == "public")
       return std::make_unique<esync::States>(
@@ -117,10 +117,11 @@ class ESync final : public RoundsWithDeadline {
   void on_computed(const Computed&, Turn& turn) override {
     computing_ = false;
     if (ends_for_close(taken_.steps, turn)) return;
-    if (is_behind()) give(turn);  // the round that its steps are of is over
+    if (is_behind()) give(turn);  // the round of these steps has ended
   }
 
-  // The state server does not answer, and is not known to be lost: as in the last round.
+  // Called when the state server does not answer and is not known to be lost. The worker then takes
+  // as many steps as in the last round.
   void on_timer(TimerId id, Turn& turn) override {
     if (id != kUnanswered) return RoundsWithDeadline::on_timer(id, turn);
     if (!waits_) return;
@@ -145,12 +146,12 @@ class ESync final : public RoundsWithDeadline {
   static constexpr TimerId kUnanswered{1};
   bool is_public() const { return config_.mode == "public"; }
 
-  // base = w; k = 0. Before the first round a step is timed on a copy.
+  // base = w; k = 0. Before the first round, a step on a copy is timed.
   void begin_round(Turn& turn) override {
     if (began_) times_.add(turn.now() - *began_);
     began_ = turn.now();
     if (continues_late(turn)) return;
-    granted_ = is_public() ? 0 : 1;  // every worker takes one: no need to ask
+    granted_ = is_public() ? 0 : 1;  // every worker takes one step without asking
     last_ = false;
     is_cut_ = false;
     taken_ = {};
@@ -167,7 +168,7 @@ class ESync final : public RoundsWithDeadline {
   double weight(const Computed& steps) const override {
     return config_.weights == "inverse_steps" ? 1.0 / steps.steps : norm().weight(steps);
   }
-  // On GRANT(go, n): n local steps. On GRANT(aggregate): the update, at the step boundary.
+  // GRANT(go, n): takes n local steps. GRANT(aggregate): sends the update at the step boundary.
   void on_idle(Turn& turn) override {
     if (!working() || computing_) return;
     if (const auto more = states_->granted()) {
@@ -189,7 +190,7 @@ class ESync final : public RoundsWithDeadline {
     turn.set_timer(*this, kUnanswered, turn.now() + from_seconds(patience));
   }
 
-  // Times and steps are the sender's: this worker times a step of its own before it asks for any.
+  // Drops the sender's times and steps. This worker times a step of its own before it asks.
   void on_returned(Turn& turn) override {
     RoundsWithDeadline::on_returned(turn);
     began_.reset();
@@ -201,8 +202,8 @@ class ESync final : public RoundsWithDeadline {
     waits_.reset();
   }
 
-  // The steps that are done are given at the next boundary. A worker that has nothing, or whose
-  // step takes more than twice as long as its last one, gives nothing.
+  // Contributes the finished steps at the next boundary. A worker without finished steps, or whose
+  // step takes more than twice as long as its last one, does not contribute.
   void on_deadline(Turn& turn) override {
     if (taken_.steps > 0 && !is_cut_ && !is_behind()) {
       is_cut_ = last_ = true;
@@ -211,12 +212,13 @@ class ESync final : public RoundsWithDeadline {
       if (computing_) set_deadline(from_seconds(2 * *step_s_), turn);
       return;
     }
-    if (!computing_) return extend_deadline(turn);  // it has been granted no step yet
+    if (!computing_) return extend_deadline(turn);  // no step is granted yet
     miss_deadline(turn);
     states_->tell_late(round(), within(*states_, turn));
   }
 
-  // One step; with the last that is granted goes the next question, sooner if answers take longer.
+  // Takes one step. The next question goes with the last granted step, or sooner if answers take
+  // longer.
   void take_step(Turn& turn) {
     computing_ = true;
     turn.compute(LocalStep{});
@@ -248,16 +250,16 @@ class ESync final : public RoundsWithDeadline {
   }
 
   const Config config_;
-  esync::States* const states_;   // the base class's service
+  esync::States* const states_;   // service of the base class
   std::optional<double> step_s_;  // c
   Computed taken_;                // k steps of this round
-  std::uint32_t granted_ = 0;     // of this round
-  bool last_ = false;             // no more will be
-  bool is_cut_ = false;           // the deadline has come while steps were done already
+  std::uint32_t granted_ = 0;     // steps granted in this round
+  bool last_ = false;             // whether no more steps will be granted
+  bool is_cut_ = false;           // whether the deadline passed after some steps were done
   std::uint32_t steps_before_ = 1;
   bool computing_ = false;
-  std::optional<Time> waits_;  // for a grant, without a step to take
-  std::optional<Time> began_;  // the round
+  std::optional<Time> waits_;  // start of the wait for a grant, without a step to take
+  std::optional<Time> began_;  // start of the round
   RoundTimes times_;
 };
 

@@ -1,10 +1,10 @@
 #pragma once
-// The state server of ESync: ReachTime decides when each worker can be at the server, and how many
-// local steps it may take until then; States asks and answers.
+// The state server of ESync. ReachTime determines when each worker can be at the server, and how
+// many local steps it can take until then. States sends the questions and answers.
 //   Li et al., "ESync: accelerating intra-domain federated learning in heterogeneous data centers",
 //   IEEE Transactions on Services Computing, 2020; the rule as in its authors' public code
-//   (Lizonghang/ESync). Ours are the push time in it, smoothed figures, leases of several steps and
-//   asking ahead.
+//   (Lizonghang/ESync). The push time, smoothed figures, leases of several steps and early
+//   questions are ours.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,20 +15,20 @@
 
 namespace longhaul::sync::esync {
 
-struct Standing {  // what a worker tells
+struct Standing {  // report of a worker
   Round round = 0;
-  std::uint32_t steps = 0;  // local steps of the round, when those that are granted are done (k)
-  std::uint32_t ahead = 0;  // of them still to be done; its step under way is one
+  std::uint32_t steps = 0;  // local steps of the round when the granted ones are done (k)
+  std::uint32_t ahead = 0;  // granted steps to be done, with the current one
   double step_s = 0;        // c: time of a step
-  double push_s = 0;        // d: time that its update needs to leave it
+  double push_s = 0;        // d: time that its update needs to leave the worker
 };
 
 // All times are the state server's own, in seconds.
 class ReachTime {
  public:
   struct Config {
-    std::optional<double> margin_s = {};  // eps; absent: kMargin of the slowest's step
-    std::uint32_t lease = 16;             // most steps granted at a time
+    std::optional<double> margin_s = {};  // eps; null: kMargin of the slowest worker's step
+    std::uint32_t lease = 16;             // maximum steps granted at a time
     double smoothing = 0.5;               // weight of a new c and d
     bool with_push = true;                // d is part of the rule
   };
@@ -36,7 +36,7 @@ class ReachTime {
 
   explicit ReachTime(const Config& config) : config_(config) {}
 
-  // Those who train now; who is not among them is forgotten.
+  // Sets the workers that train now. Forgets all others.
   void members(std::set<Rank> members) {
     members_ = std::move(members);
     const auto left = [&](Rank r) { return !members_.contains(r); };
@@ -44,8 +44,8 @@ class ReachTime {
     std::erase_if(order_, [&](const Reach& one) { return left(one.second); });
   }
 
-  // A member `r` asks how many more steps it may take before it is to give its update. It asked at
-  // `sent` by this clock, and hears the answer as much later as it is `now`.
+  // Takes the question of member `r`: how many more steps it can take before it must contribute.
+  // `r` asked at `sent` by this clock. The answer takes as long as the question: `now` - `sent`.
   void ask(Rank r, const Standing& asked, double sent, double now) {
     LH_CHECK(members_.contains(r));
     const bool first = !known_.contains(r);
@@ -62,8 +62,9 @@ class ReachTime {
     order_.insert(reach(r, known));
   }
 
-  // That many; 0: none. Nothing: not known yet, as the slowest has not begun the round; to be put
-  // again when another has asked, or at due(). Once for each question.
+  // Returns the number of steps, or 0. Null if not known yet, because the slowest worker has not
+  // begun the round. Must then be called again when another worker has asked, or at due(). Answers
+  // each question once.
   std::optional<std::uint32_t> answer(Rank r, double now) {
     Known& known = known_.at(r);
     const auto due = this->due(r);
@@ -74,14 +75,15 @@ class ReachTime {
     return more;
   }
 
-  // When `r` needs its answer; nothing: it can wait for those who have not begun.
+  // Returns the time at which `r` needs its answer; null if it can wait for workers that have not
+  // begun.
   std::optional<double> due(Rank r) const {
     const Known& known = known_.at(r);
     if (known.step_s <= 0) return std::nullopt;
     return known.free - known.lead;
   }
 
-  // The round and steps of its last question; nothing: it has asked none.
+  // Returns the round and the steps of the last question; null if there was none.
   std::optional<std::pair<Round, std::uint32_t>> asked(Rank r) const {
     const auto known = known_.find(r);
     if (known == known_.end()) return std::nullopt;
@@ -92,20 +94,19 @@ class ReachTime {
 
  private:
   struct Known {
-    Round round = 0;  // of its last question
+    Round round = 0;  // round of the last question
     std::uint32_t steps = 0;
     double step_s = 0, push_s = 0;
-    double lead = 0;  // how long an answer is under way
-    double free = 0;  // when it will hear one, or be done with its steps
-    double ends = 0;  // when the steps that it may take will be done
+    double lead = 0;  // transit time of an answer
+    double free = 0;  // when it receives an answer, or has done its steps
+    double ends = 0;  // when its granted steps will be done
     void state(Archive& ar) { ar(round, steps, step_s, push_s, lead, free, ends); }
   };
-  using Reach =
-      std::pair<double, Rank>;  // -(c + d): the first is the slowest, of equals the lowest
+  using Reach = std::pair<double, Rank>;  // -(c + d): the slowest first; if equal, the lowest rank
   static Reach reach(Rank r, const Known& known) { return {-(known.step_s + known.push_s), r}; }
   Rank slowest() const { return order_.begin()->second; }  // argmax of c + d
   bool begun_by_the_slowest(const Known& mine) const {
-    const bool all = known_.size() == members_.size();  // else perhaps the slowest is not known
+    const bool all = known_.size() == members_.size();  // else the slowest may be unknown
     return all && known_.at(slowest()).round >= mine.round;
   }
 
@@ -115,7 +116,7 @@ class ReachTime {
     const Rank s = slowest();
     if (r == s || mine.step_s <= 0) return 0;
     const Known& slow = known_.at(s);
-    if (slow.round > mine.round) return 0;  // that round is over
+    if (slow.round > mine.round) return 0;  // that round has ended
     const double eps = config_.margin_s.value_or(kMargin * slow.step_s);
     const double arrive = slow.ends + slow.push_s;
     const double free = std::max(now, mine.free);
@@ -126,13 +127,14 @@ class ReachTime {
 
   const Config config_;
   std::set<Rank> members_;
-  std::map<Rank, Known> known_;  // members all
-  std::set<Reach> order_;        // of known_
+  std::map<Rank, Known> known_;  // members only
+  std::set<Reach> order_;        // all in known_
 };
 
-// The state server and those who ask it: one machine on every node. All nodes know from the view
-// where it is: the lowest live node with the role state_server, else with the role server, else the
-// lowest live worker. A new one knows nothing, and hears the open questions again.
+// The state server and its clients: one machine on every node. The view determines the state
+// server: the lowest live node with the role state_server, else with the role server, else the
+// lowest live worker. A new state server starts without data, and receives the open questions
+// again.
 class States final : public Machine {
  public:
   struct Query {
@@ -148,11 +150,12 @@ class States final : public Machine {
   struct Grant {
     LONGHAUL_MESSAGE(2, "grant");
     Round round = 0;
-    std::uint32_t steps = 0;  // of the query
-    std::uint32_t more = 0;   // 0: give the update
+    std::uint32_t steps = 0;  // steps of the query
+    std::uint32_t more = 0;   // 0: contribute the update
     LONGHAUL_FIELDS(round, steps, (more, .doc = "steps; 0: give the update", .max = 1e6))
   };
-  // Of a worker that has missed the deadline of a round: nobody is to wait for it until it asks.
+  // Report of a worker that has missed the deadline of a round. No worker waits for it until it
+  // asks.
   struct Late {
     LONGHAUL_MESSAGE(3, "late");
     Round round = 0;
@@ -160,7 +163,7 @@ class States final : public Machine {
   };
   using Messages = MessageList<Query, Grant, Late>;
 
-  // `with_delay`: a query counts from when it was sent, half the round trip ago.
+  // `with_delay`: a query counts from its start, half the round trip ago.
   States(const ReachTime::Config& config, bool with_delay)
       : reach_(config), with_delay_(with_delay) {}
 
@@ -173,10 +176,10 @@ class States final : public Machine {
   }
 
   bool asking() const { return asked_.has_value(); }
-  // The answer to the last question, once.
+  // Returns the answer to the last question, once.
   std::optional<std::uint32_t> granted() { return std::exchange(answer_, std::nullopt); }
 
-  // What comes is ignored, and what has come.
+  // Ignores the answer that has arrived or is still to arrive.
   void give_up() {
     asked_.reset();
     answer_.reset();
@@ -187,7 +190,7 @@ class States final : public Machine {
     send_late(turn);
   }
 
-  Time rtt() const { return rtt_; }  // of the last question; 0: none is answered yet
+  Time rtt() const { return rtt_; }  // round trip of the last question; 0 before the first answer
   std::string waiting_for() const {
     return asked_ ? "a grant of rank " + std::to_string(asks_) + ", the state server" : "";
   }
@@ -214,7 +217,7 @@ class States final : public Machine {
         return Ok{};
       } else {
         if (!turn.place().member(from).is(Role::worker)) return malformed("a query of no worker");
-        // Else it was sent to the state server of another view.
+        // Otherwise it was sent to the state server of another view.
         const bool serves = server(turn.place(), turn.view()) == turn.self();
         return serves ? take(from, m, turn) : Ok{};
       }
@@ -270,7 +273,8 @@ class States final : public Machine {
     return Ok{};
   }
 
-  // Those that can be, in order of rank; the others when it is known, or due.
+  // Answers the questions that can be answered, in order of rank. Sets a timer for the next due
+  // one.
   void answer_all(Turn& turn) {
     const double now = seconds(turn.now());
     std::optional<double> next;
@@ -286,7 +290,7 @@ class States final : public Machine {
       const auto due = reach_.due(rank);
       if (due && (!next || *due < *next)) next = due;
     }
-    // Not before it: rounded up.
+    // Rounded up, so that the timer does not fire early.
     if (next) turn.set_timer(*this, kDue, std::max(from_seconds(*next) + Time{1}, turn.now()));
   }
 
@@ -297,15 +301,15 @@ class States final : public Machine {
     reach_.members(std::move(training));
   }
 
-  ReachTime reach_;         // at the state server: questions come in order, once
-  std::set<Rank> waiting_;  // for an answer
-  // Workers that have come back or are late, and have asked nothing since: who takes no steps of
-  // the round is waited for by none.
+  ReachTime reach_;         // at the state server: questions arrive in order, once
+  std::set<Rank> waiting_;  // workers that wait for an answer
+  // Returned and late workers that have asked nothing since. They take no steps of the round, and
+  // no worker waits for them.
   std::set<Rank> absent_;
   const bool with_delay_;
   std::optional<Query> asked_;
-  std::optional<Late> late_;  // until this worker asks again
-  Rank asks_ = 0;             // whom
+  std::optional<Late> late_;  // set until this worker asks again
+  Rank asks_ = 0;             // rank of the state server
   std::optional<std::uint32_t> answer_;
   Time since_{0};
   Time rtt_{0};

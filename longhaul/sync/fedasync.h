@@ -1,7 +1,7 @@
 #pragma once
-// Asynchronous federated learning: every worker takes local steps from the model it was given,
-// tied to it by a proximal term, and sends its model; the server mixes it into its own at once, the
-// less the older the one was that the worker began with, and gives the worker the new one.
+// Asynchronous federated learning: every worker takes local steps from the received model, with a
+// proximal term, and sends its model. The server mixes it into its own model at once, with less
+// weight if the received model was older. Then it sends the worker the new model.
 //   Xie, Koyejo, Gupta, "Asynchronous federated optimization", OPT 2020, algorithm 1 and section 5
 //   (functions of the staleness).
 #include <cmath>
@@ -26,17 +26,17 @@ struct FedAsyncConfig {
     LONGHAUL_KEY(alpha, "share of a model of staleness 0 in the server's", .max = 1,
                  .positive = true);
     LONGHAUL_KEY(rule,
-                 "by what alpha is multiplied at staleness t: constant: 1; poly: (1+t)^-a; hinge: "
-                 "1 up to b, then 1/(a(t-b)+1)",
+                 "factor of alpha at staleness t: constant: 1; poly: (1+t)^-a; hinge: 1 up to b, "
+                 "then 1/(a(t-b)+1)",
                  .choices = {"constant", "poly", "hinge"});
     LONGHAUL_KEY(rule_a, "a of the rule; published: 0.5 poly, 10 hinge", .min = 0);
     LONGHAUL_KEY(rule_b, "b of rule hinge", .min = 0);
     LONGHAUL_KEY(prox, "weight of the proximal term of local steps; 0: none", .min = 0);
-    LONGHAUL_KEY(max_staleness, "of older models the server takes nothing", .unit = "versions");
+    LONGHAUL_KEY(max_staleness, "the server takes nothing from older models", .unit = "versions");
   }
 };
 
-// s(t): what alpha is multiplied by.
+// Returns s(t), the factor of alpha.
 inline double share_at(const FedAsyncConfig& config, std::uint64_t staleness) {
   const auto t = double(staleness);
   if (config.rule == "poly") return std::pow(1 + t, -config.rule_a);
@@ -66,7 +66,7 @@ class FedAsyncServer final : public server::ParameterServer {
       : ParameterServer(setup), config_(config) {}
 
  private:
-  // x <- (1 - alpha_t) x + alpha_t w; buffers alike
+  // Sets x to (1 - alpha_t) x + alpha_t w, buffers too.
   Taken commit(Rank, const server::ServerHeader& header, std::span<const float> w, Turn&) override {
     const std::uint64_t staleness = store().version() - header.version;
     if (staleness > config_.max_staleness) return Taken::discarded;
@@ -81,7 +81,7 @@ struct FedAsync {
   using Config = FedAsyncConfig;
   using Worker = FedAsyncWorker;
   using Server = FedAsyncServer;
-  // A worker sends its model, not an update: an error fed back would be of another model.
+  // A worker sends its model, not an update: an error fed back would belong to another model.
   static SyncEntry entry() {
     return server::strategy_entry<FedAsync>(
         {.name = "fedasync",
@@ -89,15 +89,15 @@ struct FedAsync {
                     "is",
          .traits = {.no_feedback = "sends its model, which must not hold what was lost of another",
                     .takes_unbiased = false,
-                    .when_lost = "goes on without it, its updates stay; without the server the run "
-                                 "ends, unless [server] standby_every gives it a follower",
+                    .when_lost = "continues without it, its updates stay; without the server the "
+                                 "run ends, unless [server] standby_every gives it a follower",
                     .lets_return = true},
          .costs = {{.rounds = "every H steps (20)",
                     .sent = "S, and receives S",
                     .waits_for = "the server: 2 (L + T)",
                     .staleness = "at most 16",
                     .memory = "anchor: S",
-                    .when_lost = "goes on"}}});
+                    .when_lost = "continues"}}});
   }
 };
 

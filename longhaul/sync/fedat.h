@@ -1,9 +1,9 @@
 #pragma once
-// FedAT: workers are sorted by the time that an update of theirs takes and cut into tiers. Each
-// tier averages in step with itself alone; the server's model is a mean of the tiers' models, in
-// which slow tiers get the weights that fast ones have earned by their number of rounds.
+// FedAT: workers are sorted by the duration of an update and cut into tiers. Each tier averages in
+// step, without the others. The server's model is a mean of the tiers' models. In it, slow tiers
+// get the weights that fast tiers have earned by their number of rounds.
 //   Chai et al., "FedAT: a high-performance and communication-efficient federated learning system
-//   with asynchronous tiers", SC 2021 (arXiv 2010.05958); docs/sync/fedat.md says what is recalled.
+//   with asynchronous tiers", SC 2021 (arXiv 2010.05958). Recalled details: docs/sync/fedat.md.
 #include <numeric>
 
 #include "longhaul/core/registry.h"
@@ -13,10 +13,10 @@
 
 namespace longhaul::sync {
 
-// What only the updates of fedat say.
+// Extension of an update of fedat.
 struct FedAtUpdate {
   LONGHAUL_MESSAGE(1, "update");
-  std::uint64_t shard = 0;  // samples that the worker holds; 0: it does not tell
+  std::uint64_t shard = 0;  // samples that the worker holds; 0 if not reported
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(shard, .max = 0x1p40); }
 };
 
@@ -34,8 +34,8 @@ struct FedAtConfig {
 };
 
 namespace fedat {
-// Ranks by (time of an update, rank), in `tiers` parts of which the first are one longer where the
-// number does not divide. None is empty: 1 <= tiers <= times.size().
+// Returns the ranks by (duration of an update, rank), in `tiers` parts. If the number does not
+// divide, the first parts are one longer. None is empty: 1 <= tiers <= times.size().
 inline std::vector<std::vector<Rank>> cut_tiers(const std::map<Rank, Time>& times,
                                                 std::uint64_t tiers) {
   LH_CHECK(tiers >= 1 && tiers <= times.size());
@@ -51,7 +51,7 @@ inline std::vector<std::vector<Rank>> cut_tiers(const std::map<Rank, Time>& time
   return cut;
 }
 
-// Of tier m, the share T_{M+1-m} / T of its model; T is the sum of the tiers' rounds.
+// Returns for tier m the share T_{M+1-m} / T of its model; T is the sum of the tiers' rounds.
 inline std::vector<double> tier_shares(const std::vector<std::uint64_t>& rounds) {
   const auto all = double(std::accumulate(rounds.begin(), rounds.end(), std::uint64_t{0}));
   std::vector<double> shares;
@@ -95,7 +95,7 @@ class FedAtServer final : public server::ParameterServer {
   }
 
  private:
-  struct Held {  // a model that waits for the rest of its tier
+  struct Held {  // model that waits for the rest of its tier
     std::uint64_t samples = 0;
     std::vector<float> model;
     void state(auto& ar) { ar(samples, model); }
@@ -119,7 +119,8 @@ class FedAtServer final : public server::ParameterServer {
   bool may_read(Rank rank) const override { return !held_.contains(rank); }
   void on_model_sent(Rank rank, Turn& turn) override { given_at_[rank] = turn.now(); }
   void on_loss(Turn& turn) override { advance(turn); }
-  // It is of the tier that it was in; one that was lost before tiers were cut, of the slowest.
+  // Keeps the worker in its tier. A worker that was lost before tiers were cut joins the slowest
+  // one.
   void on_return(Rank rank) override {
     if (tiers_.empty()) return;
     for (const std::vector<Rank>& tier : tiers_)
@@ -127,7 +128,7 @@ class FedAtServer final : public server::ParameterServer {
     tiers_.back().insert(std::ranges::upper_bound(tiers_.back(), rank), rank);
   }
 
-  // Tiers are cut when every live worker has given an update, which then is its tier's first.
+  // Tiers are cut when every live worker has sent an update, which is then its tier's first.
   void advance(Turn& turn) {
     if (tiers_.empty()) {
       for (Rank rank : live_workers(turn))
@@ -151,7 +152,7 @@ class FedAtServer final : public server::ParameterServer {
     return any;
   }
 
-  // w_m = sum n_i x_i / sum n_i;  T_m += 1;  W = sum (T_{M+1-m} / T) w_m. Buffers alike.
+  // w_m = sum n_i x_i / sum n_i;  T_m += 1;  W = sum (T_{M+1-m} / T) w_m. The same for buffers.
   void fold(std::size_t m, Turn& turn) {
     double samples = 0;
     std::vector<double> sum(models_[m].size());
@@ -178,9 +179,9 @@ class FedAtServer final : public server::ParameterServer {
   }
 
   const FedAtConfig config_;
-  std::map<Rank, Time> given_at_, times_;  // times_: of each worker's first update
+  std::map<Rank, Time> given_at_, times_;  // times_: duration of each worker's first update
   std::map<Rank, Held> held_;
-  // Once all have given an update: the tiers, the model w_m of each and its rounds T_m.
+  // After the first updates: the tiers, the model w_m of each tier, and its rounds T_m.
   std::vector<std::vector<Rank>> tiers_;
   std::vector<std::vector<float>> models_;
   std::vector<std::uint64_t> rounds_;
@@ -190,7 +191,7 @@ struct FedAt {
   using Config = FedAtConfig;
   using Worker = FedAtWorker;
   using Server = FedAtServer;
-  // A worker sends its model, not an update: an error fed back would be of another model.
+  // A worker sends its model, not an update: an error fed back would belong to another model.
   static SyncEntry entry() {
     return server::strategy_entry<FedAt>(
         {.name = "fedat",
@@ -212,7 +213,7 @@ struct FedAt {
   static server::Extension update_extension(std::uint64_t shard) {
     return server::to_extension(FedAtUpdate{shard});
   }
-  // A round is one of every tier, on average.
+  // Returns the commits in a round, which is one round of every tier on average.
   static std::uint64_t commits(const Config& config, const server::Setup& setup) {
     return std::min<std::uint64_t>(config.tiers, setup.workers.size());
   }

@@ -9,7 +9,7 @@
 namespace longhaul::sync {
 namespace {
 
-// What a draw depends on: all nodes make the same one.
+// The key of a draw: all nodes make the same draw for the same key.
 struct Draw {
   double fraction;
   Round round;
@@ -59,7 +59,7 @@ SyncEntry FedAvg::entry() {
        .adapt = adapt_by_time<FedAvg::Config>});
 }
 
-// x_k <- X is what the last round left; S_t computes, the others wait for its mean.
+// The last round has set x_k <- X. S_t computes; the other workers wait for its mean.
 void FedAvg::begin_round(Turn& turn) {
   if (continues_late(turn)) return;
   const RankList s_t = draw_workers(config_.fraction, round(), turn);

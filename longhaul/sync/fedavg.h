@@ -34,19 +34,18 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
       LONGHAUL_KEY(fraction, "share of the workers that compute in a round (C), drawn by the seed",
                    .min = 0, .max = 1, .positive = true);
       visit_min_sites(visit, self.min_sites);
-      LONGHAUL_KEY(
-          weights,
-          "an update counts by the samples its site holds, or all count alike; fednova, steps: the "
-          "same two, each divided by its steps, the mean times the mean number of steps",
-          .choices = {"samples", "equal", "fednova", "steps"});
+      LONGHAUL_KEY(weights,
+                   "updates count by the samples of their sites, or equally; fednova, steps: the "
+                   "same two, each divided by its steps, the mean times the mean number of steps",
+                   .choices = {"samples", "equal", "fednova", "steps"});
       LONGHAUL_KEY(momentum,
                    "with weights fednova or steps and reset_optimizer: that of [optimizer], which "
                    "makes later steps of a round longer",
                    .min = 0, .max = 0.999);
       LONGHAUL_KEY(reset_optimizer, "start every round with a fresh local optimiser");
       LONGHAUL_KEY(round_timeout_s,
-                   "a round goes on without the updates of workers that are not done so long after "
-                   "they began it; 0: it waits for all",
+                   "a round continues without the updates of workers that are not done this long "
+                   "after they began it; 0: it waits for every worker",
                    .min = 0, .max = 1e9, .unit = "s");
       visit_late(visit, self.late, self.min_clients);
     }
@@ -60,7 +59,7 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
 
   void on_computed(const Computed&, Turn&) override;
   void state(Archive&) override;
-  // Tunable: the steps of the rounds that follow.
+  // Tunable: the steps of the following rounds.
   void tune(double steps) override {
     steps_ = std::uint32_t(steps);
     if (config_.epochs > 0) epoch_steps_ = steps_;
@@ -71,7 +70,7 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
  protected:
   FedAvg(const SyncEntry& said, const Config& config, SyncParts parts)
       : RoundsWithDeadline(said, config, std::move(parts)), config_(config), steps_(config.steps) {}
-  // What a local step of the round is; asked while x_k = X.
+  // Returns the work of a local step of the round; called while x_k = X.
   virtual Work local_step(Turn&) const { return LocalStep{}; }
   void begin_round(Turn&) override;
 
@@ -82,10 +81,10 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
   void take_steps(Turn&);
 
   const Config config_;
-  std::uint32_t steps_;                       // of the next round
-  std::optional<std::uint32_t> epoch_steps_;  // the same with epochs > 0, once it is known
+  std::uint32_t steps_;                       // steps of the next round
+  std::optional<std::uint32_t> epoch_steps_;  // the same with epochs > 0, once known
   bool resetting_ = false;
-  bool counting_ = false;  // a step on a copy says how many steps an epoch has
+  bool counting_ = false;  // a step on a copy is running, which counts the steps of an epoch
 };
 
 }  // namespace longhaul::sync

@@ -11,7 +11,7 @@ SyncEntry FedGSync::entry() {
        .traits = {.when_lost = "what it gave counts, quotas are of who is left; without the server "
                                "the run ends, unless [server] standby_every gives it a follower",
                   .lets_return = true},
-       // Groups are made anew within a few rounds.
+       // Groups are formed again within a few rounds.
        .small = {{"regroup", {std::int64_t{3}}}},
        .costs = {{.rounds = "a round of H steps (10)",
                   .sent = "S, and receives S",

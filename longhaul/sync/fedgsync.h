@@ -1,9 +1,9 @@
 #pragma once
-// FedGSync: workers are grouped by the likeness of their data; a round waits for a quota of each
-// group, not for everybody, and weighs groups, not arrivals. What the round waits for goes first.
+// FedGSync: workers with similar data form groups. A round waits for a quota of each group, not for
+// all workers, and weighs groups, not arrivals. Updates that the round waits for are sent first.
 //   "FedGSync: jointly optimized weak synchronization and gradient transmission for fast
 //   distributed machine learning in heterogeneous WAN" (OpenReview UGpu360ONV). A reconstruction
-//   from its abstract: docs/sync/fedgsync.md says what is whose.
+//   from its abstract: docs/sync/fedgsync.md lists the parts that are not the paper's.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -23,19 +23,19 @@ namespace longhaul::sync {
 
 inline constexpr std::uint32_t kLongestSketch = 4096;
 
-// Of a worker, with each pull and push.
+// A worker's part of each pull and push.
 struct FedGSyncUpdate {
   LONGHAUL_MESSAGE(1, "update");
-  std::uint64_t shard = 0;         // samples that the worker holds; 0: it does not tell
-  std::vector<float> sketch = {};  // of the gradient
+  std::uint64_t shard = 0;         // samples that the worker holds; 0: unknown
+  std::vector<float> sketch = {};  // sketch of the gradient
   LONGHAUL_FIELDS((shard, .max = 0x1p40), (sketch, .max = kLongestSketch))
 };
 
-// Of the server, with each model and, when the class changes meanwhile, in a notice.
+// The server's part of each model, and of a notice when the class changes meanwhile.
 struct FedGSyncModel {
   LONGHAUL_MESSAGE(2, "model");
-  std::uint8_t urgency = 0;  // of the update under way, or the next; 0 goes first
-  bool refused = false;      // the update that this answers was not taken
+  std::uint8_t urgency = 0;  // class of the current update, or of the next one; 0 goes first
+  bool refused = false;      // whether the update that this answers was refused
   LONGHAUL_FIELDS((urgency, .max = 2), refused)
 };
 
@@ -56,22 +56,22 @@ struct FedGSyncConfig {
     LONGHAUL_KEY(groups, "groups of workers with like data; 0: as many as the data show, up to 8",
                  .max = 1000);
     LONGHAUL_KEY(rho, "share of each group that a round waits for", .max = 1, .positive = true);
-    LONGHAUL_KEY(share, "groups count by the samples of their workers, or alike (pi)",
+    LONGHAUL_KEY(share, "groups count by the samples of their workers, or equally (pi)",
                  .choices = {"data", "equal"});
     LONGHAUL_KEY(max_staleness, "updates from older models are refused (S)", .unit = "versions");
-    LONGHAUL_KEY(global_rate, "of the groups' mean update, how much is added to the model (eta_g)",
+    LONGHAUL_KEY(global_rate,
+                 "factor of the groups' mean update when it is added to the model (eta_g)",
                  .max = 10, .positive = true);
-    LONGHAUL_KEY(
-        regroup,
-        "groups are made anew after so many rounds, or when a fifth of the workers is lost",
-        .min = 1, .unit = "rounds");
+    LONGHAUL_KEY(regroup,
+                 "rounds until new groups are formed; earlier when a fifth of the workers is lost",
+                 .min = 1, .unit = "rounds");
     LONGHAUL_KEY(sketch, "numbers in the sketch of a gradient", .min = 1, .max = kLongestSketch);
     LONGHAUL_KEY(sketch_batches, "batches whose gradients the first sketch is of", .min = 1,
                  .max = 1000);
-    LONGHAUL_KEY(
-        round_deadline,
-        "a round that takes so many times the median ends without the groups that miss their quota",
-        .min = 1, .max = 1e6);
+    LONGHAUL_KEY(round_deadline,
+                 "a round that takes this many times the median ends without the groups that miss "
+                 "their quota",
+                 .min = 1, .max = 1e6);
     LONGHAUL_KEY(differential, "updates that the round waits for go before others on full links");
   }
 };
@@ -119,7 +119,7 @@ class FedGSyncServer final : public server::ParameterServer {
     samples_[rank] = update->shard;
   }
 
-  // on UPDATE(i, r')
+  // UPDATE(i, r') has arrived.
   Taken commit(Rank from, const server::ServerHeader& header, std::span<const float> values,
                Turn& turn) override {
     on_pull(from, header);
@@ -139,7 +139,7 @@ class FedGSyncServer final : public server::ParameterServer {
   }
 
   bool may_read(Rank rank) const override { return !pending_.contains({rank, store().version()}); }
-  // The first model is given when all have asked for it, and so have sent a sketch.
+  // Called when a first model is sent: all workers have asked for it, and so have sent a sketch.
   void on_model_sent(Rank rank, Turn& turn) override {
     if (groups_.empty()) {
       group(turn);
@@ -154,7 +154,7 @@ class FedGSyncServer final : public server::ParameterServer {
     return server::to_extension(FedGSyncModel{told_[rank], refused_.erase(rank) > 0});
   }
 
-  // Its update of this round stays; it has no sketch in the next grouping.
+  // Removes a lost worker from the next grouping. Its update of this round stays.
   void drop(Rank rank) override {
     urgencies_.lose(rank);
     sketches_.erase(rank);
@@ -186,8 +186,8 @@ class FedGSyncServer final : public server::ParameterServer {
     return std::ranges::all_of(needs(turn), &grouping::Need::met);
   }
 
-  // W_{r+1} = W_r + eta_g sum_g pi_g D_g; running statistics are the same mean of theirs. Without
-  // any update there is nothing to commit: the round goes on.
+  // W_{r+1} = W_r + eta_g sum_g pi_g D_g; running statistics become the same mean of theirs.
+  // Without any update there is nothing to commit, and the round continues.
   void end_round(Turn& turn) {
     std::vector<double> sum(store().values().size());
     const std::set<std::size_t> without = grouping::weigh(groups_, pending_, sum);
@@ -200,7 +200,7 @@ class FedGSyncServer final : public server::ParameterServer {
     record_used(turn);
     judge(turn);
     turn.record("round_s", rounds(), seconds(turn.now() - began_));
-    // A round that the deadline has ended is none to set deadlines by: each would be longer.
+    // Rounds that end at the deadline do not set deadlines: each would lengthen the next one.
     if (are_quotas_met(turn)) times_.add(turn.now() - began_);
     pending_.clear();
     committed(turn);
@@ -213,7 +213,7 @@ class FedGSyncServer final : public server::ParameterServer {
     set_deadline(began_, turn);
   }
 
-  // Groups that have missed the quota of this round, and of the one before, wait for one from now
+  // A group that has missed its quota in this round and the one before has a quota of one from now
   // on.
   void judge(Turn& turn) {
     const auto all = needs(turn);
@@ -231,12 +231,12 @@ class FedGSyncServer final : public server::ParameterServer {
     });
   }
 
-  // One has returned, after groups had been made without it.
+  // Returns true if a worker has returned since the groups were made.
   bool leaves_one_out() const {
     return std::ranges::any_of(sketches_, [&](const auto& of) { return !is_in_a_group(of.first); });
   }
 
-  // Updates of workers that are in no group are in no mean.
+  // Updates of workers outside all groups are in no mean.
   void record_used(Turn& turn) {
     for (const auto& [key, update] : pending_) {
       const Rank rank = key.first;
@@ -254,7 +254,8 @@ class FedGSyncServer final : public server::ParameterServer {
     turn.set_timer(*this, kDeadline, deadline_);
   }
 
-  // The quota counts live members, and fresh updates of any member meet it.
+  // Returns the needs of all groups. The quota counts live members; fresh updates of any member
+  // meet it.
   std::vector<grouping::Need> needs(const Turn& turn) const {
     std::vector<grouping::Need> needs;
     for (const grouping::Group& group : groups_) {
@@ -271,7 +272,8 @@ class FedGSyncServer final : public server::ParameterServer {
     return needs;
   }
 
-  // Workers at an update hear its class when it has changed.
+  // Computes the classes of all updates, and notifies workers with an update if its class has
+  // changed.
   void classify(Turn& turn) {
     if (!config_.differential || over()) return;
     const auto all = needs(turn);
@@ -286,23 +288,23 @@ class FedGSyncServer final : public server::ParameterServer {
   const FedGSyncConfig config_;
   std::vector<grouping::Group> groups_;
   grouping::Pending pending_;                    // updates of the open round
-  std::map<Rank, std::vector<float>> sketches_;  // the newest of each live worker
-  std::map<Rank, std::uint64_t> samples_;        // that each holds
-  std::map<Rank, std::uint64_t> next_;           // updates from older versions it has given before
-  std::set<Rank> refused_;                       // to be told
-  std::uint32_t lost_ = 0;                       // since groups were made
-  Time began_{0};                                // the open round
-  Time deadline_{0};                             // of it, once three rounds are known
+  std::map<Rank, std::vector<float>> sketches_;  // newest sketch of each live worker
+  std::map<Rank, std::uint64_t> samples_;        // number of samples of each worker
+  std::map<Rank, std::uint64_t> next_;  // 1 + newest version whose update each worker has sent
+  std::set<Rank> refused_;              // workers to notify of a refusal
+  std::uint32_t lost_ = 0;              // workers lost since the groups were made
+  Time began_{0};                       // start of the open round
+  Time deadline_{0};                    // deadline of the open round, once three rounds are known
   RoundTimes times_;
   grouping::Urgencies urgencies_;
   std::map<Rank, std::uint8_t> classes_, told_;
 };
 
-// Before it asks for the first model it sketches the mean gradient of a few batches there, without
-// a step; every update brings a sketch of itself.
+// The worker. Before it asks for the first model, it sketches the mean gradient of a few batches
+// there, without a step. Every update carries a sketch of itself.
 class FedGSyncWorker final : public server::ParameterServerWorker {
  public:
-  static constexpr std::uint32_t kMostResets = 3;  // updates in a row that are not finite
+  static constexpr std::uint32_t kMostResets = 3;  // consecutive updates that are not finite
 
   FedGSyncWorker(const FedGSyncConfig& config, const server::Setup& setup)
       : ParameterServerWorker(setup), config_(config) {}
@@ -316,7 +318,8 @@ class FedGSyncWorker final : public server::ParameterServerWorker {
   }
 
  private:
-  // g = mean gradient over `sketch_batches` batches at W_0, nothing applied. A phantom has none.
+  // Computes g, the mean gradient over `sketch_batches` batches at W_0, without a step. Phantom
+  // jobs have none.
   bool prepares(Turn& turn) override {
     if (turn.place().phantom) return false;
     compute(Gradient{}, 1, turn);
@@ -329,8 +332,8 @@ class FedGSyncWorker final : public server::ParameterServerWorker {
     compute(LocalStep{}, config_.steps, turn);
   }
 
-  // UPDATE(r, x - W_r), with a sketch of it. One that is not finite is not given: the worker begins
-  // again from the server's model, unless that does not help.
+  // Sends UPDATE(r, x - W_r) with its sketch. An update that is not finite is not sent: the worker
+  // begins again from the server's model, kMostResets times at most.
   void computed(const Computed& done, Turn& turn) override {
     if (!turn.place().phantom && batches_ < config_.sketch_batches) return profile(done, turn);
     if (std::exchange(resetting_, false)) return ask(turn);
@@ -380,7 +383,7 @@ class FedGSyncWorker final : public server::ParameterServerWorker {
     ask(turn);
   }
 
-  // g = -delta
+  // Sketches the gradient g = -update.
   void sketch(std::span<const float> update, Turn& turn) {
     if (turn.place().phantom) return;
     const Range layer = grouping::output_layer(*turn.place().layout);
@@ -391,13 +394,13 @@ class FedGSyncWorker final : public server::ParameterServerWorker {
 
   const FedGSyncConfig config_;
   LocalUpdate local_;
-  std::uint32_t batches_ = 0;   // of the profile, so far
+  std::uint32_t batches_ = 0;   // number of batches in the profile
   std::vector<float> profile_;  // sum of their gradients at the output layer
-  std::vector<float> sketch_;   // the newest
+  std::vector<float> sketch_;   // newest sketch
   std::uint64_t shard_ = 0;
-  std::uint32_t resets_ = 0;  // in a row
+  std::uint32_t resets_ = 0;  // consecutive resets
   bool resetting_ = false;
-  std::uint8_t urgency_ = 0;  // of its update
+  std::uint8_t urgency_ = 0;  // class of this worker's update
 };
 
 struct FedGSync {
@@ -406,7 +409,7 @@ struct FedGSync {
   using Server = FedGSyncServer;
   static SyncEntry entry();
 
-  static std::uint64_t commits(const Config&, const server::Setup&) { return 1; }  // a round
+  static std::uint64_t commits(const Config&, const server::Setup&) { return 1; }  // per round
 };
 
 }  // namespace longhaul::sync

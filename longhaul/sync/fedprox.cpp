@@ -1,7 +1,7 @@
-// FedProx: federated averaging whose local steps are pulled back to the common model, and whose
-// slow sites give what they have at a deadline.
+// FedProx: federated averaging whose local steps are pulled to the common model. At a deadline,
+// slow sites contribute the steps that they have done.
 //   Li et al., "Federated optimization in heterogeneous networks", MLSys 2020, algorithm 2 and
-//   section 3 (the inexactness of a site's solution is how many steps it came to take).
+//   section 3 (the inexactness of a site's solution is the number of steps that it took).
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/fedavg.h"
 
@@ -11,7 +11,7 @@ namespace {
 class FedProx final : public FedAvg {
  public:
   static SyncEntry entry() {
-    SyncEntry said = FedAvg::entry();  // a lost peer is what it is there
+    SyncEntry said = FedAvg::entry();  // losses are handled in the same way
     said.name = "fedprox";
     said.summary = "FedAvg with steps pulled to the common model, and a deadline";
     said.costs[0].rounds = "every H steps (20), or a deadline";
@@ -40,7 +40,7 @@ class FedProx final : public FedAvg {
   FedProx(const Config& config, SyncParts parts)
       : FedAvg(entry(), config, std::move(parts)), mu_(config.mu), deadline_s_(config.deadline_s) {}
 
-  // The steps taken so far are what is given.
+  // Stops at the deadline: the steps taken so far are the contribution.
   void on_step(const StepResult&, Turn& turn) override {
     if (late_) turn.stop_computing();
   }
@@ -65,7 +65,7 @@ class FedProx final : public FedAvg {
     FedAvg::begin_round(turn);
   }
 
-  // LocalStep on f_k(x) + mu/2 |x - X|^2
+  // Returns a LocalStep on f_k(x) + mu/2 |x - X|^2.
   Work local_step(Turn& turn) const override {
     const auto x = turn.params();
     return ProximalStep{mu_, std::make_shared<const std::vector<float>>(x.begin(), x.end())};

@@ -28,8 +28,8 @@ struct FedSsgdConfig {
   std::uint32_t max_steps = 1000;
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(reading,
-                 "step: the mean gradient of every step; semi: the mean update of what each worker "
-                 "has done in the time that the slowest needs for its steps",
+                 "step: the mean gradient of every step; semi: the mean update of all steps of "
+                 "each worker in the time that the slowest needs for its steps",
                  .choices = {"step", "semi"});
     LONGHAUL_KEY(steps, "semi: of the slowest in a round (H), and of all in the first", .min = 1,
                  .max = 1e6);
@@ -90,7 +90,8 @@ class FedSsgdByTime final : public Synchronous {
  private:
   void begin_run(Turn& turn) override { local_.anchor(turn); }
 
-  // As many steps as end within Delta, one at least; a step that is measured a little long counts.
+  // The number of steps that end within Delta, one at least. kSlack allows for steps measured a
+  // little too long.
   void begin_round(Turn& turn) override {
     constexpr double kSlack = 1e-3;
     double steps = config_.steps;
@@ -108,7 +109,7 @@ class FedSsgdByTime final : public Synchronous {
   bool fits(std::size_t parameters) const override {
     return Synchronous::fits(parameters) && local_.fits(parameters);
   }
-  // By rank: c_j, and 1; those without a share in the mean are 0. Their ratio is free of weights.
+  // By rank: c_j, and 1; both 0 for ranks without a contribution. The ratio is free of weights.
   std::size_t scalars() const override { return 2 * std::size_t(ranks_); }
   double slowest() const {
     const auto all = mean_scalars();
@@ -134,7 +135,7 @@ SyncEntry fedssgd_entry() {
        // The number of steps in a time depends on times.
        .traits = {.bits = Bits::schedule,
                   .takes_gaps = true,
-                  .when_lost = "goes on without it, weights renormalised",
+                  .when_lost = "continues without it, weights renormalised",
                   .lets_return = true},
        .costs = {{.variant = "by step",
                   .settings = {{"reading", {std::string("step")}}},

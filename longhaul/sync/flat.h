@@ -24,26 +24,26 @@ inline std::span<float> buffers(Turn& turn) {
 
 void assign(auto& to, const auto& from) { to.assign(from.begin(), from.end()); }
 
-// A copy, to be sent.
+// Returns a copy to be sent.
 inline Snapshot copied(std::span<const float> values) {
   return std::make_shared<const std::vector<float>>(values.begin(), values.end());
 }
 
-// For nodes that may be so many rounds apart: the reporter alone says when enough samples were
-// used.
+// Returns the configuration for nodes that may be `rounds` rounds apart: only the reporter says
+// when enough samples were used.
 inline StopConfig apart_by(Round rounds, StopConfig config) {
   config.apart = rounds;
   config.reporter_counts = true;
   return config;
 }
 
-// "asp, site oslo (rank 3): " before what is wrong there.
+// Returns "asp, site oslo (rank 3): ", the beginning of an error message.
 inline std::string who(std::string_view name, const Place& place) {
   return std::string(name) + ", site " + place.me().site + " (rank " + std::to_string(place.self) +
          "): ";
 }
 
-// " 0 3 5", behind "ranks".
+// Returns " 0 3 5", to follow "ranks".
 std::string listed(const auto& ranks) {
   std::string text;
   for (const Rank rank : ranks) text += " " + std::to_string(rank);
@@ -58,7 +58,7 @@ inline std::vector<float> difference_of(std::span<const float> a, std::span<cons
   return difference;
 }
 
-// Models by rank; of a phantom a null is as an empty one.
+// Archives models by rank; in a phantom job, a null is equal to an empty one.
 inline void archive_snapshots(Archive& ar, std::map<Rank, Snapshot>& snapshots) {
   std::map<Rank, std::vector<float>> models;
   for (const auto& [rank, model] : snapshots) models[rank] = model ? *model : std::vector<float>();
@@ -68,12 +68,12 @@ inline void archive_snapshots(Archive& ar, std::map<Rank, Snapshot>& snapshots) 
   for (const auto& [rank, model] : models) snapshots[rank] = copied(model);
 }
 
-// What a peer has sent is in order on its way, and cannot be once it is read.
+// Returns the error for a message that passed the checks on arrival and fails when it is read.
 inline Error broken_by(Rank peer, const Error& why) {
   return {why.kind, "rank " + std::to_string(peer) + " broke the protocol: " + why.what};
 }
 
-// Of vectors in fp64; all_finite() of core/codec.h is for fp32.
+// For fp64; all_finite() of core/codec.h is for fp32.
 inline bool are_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double v) { return std::isfinite(v); });
 }

@@ -1,16 +1,18 @@
 // GADMM: group alternating direction method of multipliers, for convex models on a chain of workers
 // without a server. Heads, at even positions, solve their local problem and send the solution to
-// their neighbours; then tails do. A worker waits for its neighbours alone.
+// their neighbours; then tails do the same. A worker waits only for its neighbours.
 //   Elgabli, Park, Bedi, Bennis, Aggarwal, "GADMM", JMLR 2020 (D-GADMM too: chains that change);
-//   "Q-GADMM", arXiv 1910.10453; details as in the authors' code. Ours: duals apart (dual_ledger.h)
-//   and all that follows a loss or a return.
+//   "Q-GADMM", arXiv 1910.10453; details as in the authors' code. Separate duals (dual_ledger.h)
+//   and the handling of losses and returns are not in the papers.
 //
-// f_n is the sum of the losses of worker n's samples, plus mu/2 |theta|^2. In an iteration, with m
-// for the current neighbours and p for every worker that n has ever been a neighbour of, in fp64:
+// f_n is the sum of the losses of worker n's samples, plus mu/2 |theta|^2. m runs over the current
+// neighbours, and p over every worker that n has ever been a neighbour of. In an iteration, in
+// fp64:
 //   theta_n <- argmin f_n(t) + <sum_p c_np, t> + rho/2 sum_m |t - theta_m|^2    heads, then tails
 //   c_nm <- c_nm + rho (theta_n - theta_m)
-// theta_n on the right is the model as the neighbours decode it. On the same chain and messages:
-// decentralised methods without solves (gadmm/gradient_step.h), and ADMM with a hub (chain "star").
+// On the right-hand side, theta_n is the model as the neighbours decode it. The same chain and
+// messages serve decentralised methods without solves (gadmm/gradient_step.h), and ADMM with a hub
+// (chain "star").
 #include <algorithm>
 #include <cmath>
 
@@ -31,25 +33,25 @@
 namespace longhaul::sync {
 namespace {
 
-// As fp32: of a neighbour the models of two iterations, of others a hello or a join (two models in
-// fp64) each. Vectors are read as they come.
+// Maximum number of unread models, as fp32: the models of two iterations per neighbour, and a hello
+// or a join (two models in fp64) from each other worker. Vectors are read on arrival.
 constexpr std::uint32_t kUnreadModels = 16;
 
 std::uint64_t worker_count(const Place& place) { return place.members.with(Role::worker).size(); }
 
-// The most iterations that one worker is ahead of another. Who has an iteration behind it has
-// models of the one before from its neighbours, and they of theirs: each step back at least one
-// worker more, whatever the chains.
+// Returns the maximum number of iterations by which a worker can be ahead of another. A worker that
+// has completed an iteration has its neighbours' models of the previous one, and they have those of
+// theirs. With any chains, each step back reaches at least one more worker.
 std::uint64_t iterations_apart(const Place& place) { return worker_count(place) + 1; }
 
 enum class GadmmPhase : std::uint8_t {
   unstarted,
-  joining,    // in a new view: waits for where all others are
-  gathering,  // waits for what it needs to solve
+  joining,    // in a new view: waits for the joins of all other workers
+  gathering,  // waits for the input of its solve
   solving,
   exchanging,  // a head waits for its neighbours' models
   deciding,    // waits for a verdict
-  averaging,   // takes part in the mean that the run ends with
+  averaging,   // takes part in the final mean of the run
   ended
 };
 
@@ -62,7 +64,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
          .traits = {.takes_outer = false,
                     .no_feedback = "sends whole models, which carry no error of the one before",
                     .takes_unbiased = false,
-                    .when_lost = "the chain closes over the gap and the others go on",
+                    .when_lost = "the chain closes over the gap and the others continue",
                     .lets_return = true,
                     .asks = "full gradient",
                     .mean_at_end = true},
@@ -72,7 +74,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
                     .waits_for = "its neighbours in the chain",
                     .staleness = "0, with those",
                     .memory = "16 S",
-                    .when_lost = "4 S to each other, and goes on"},
+                    .when_lost = "4 S to each other, and continues"},
                    {.variant = "quantised",
                     .settings = {{"send", {std::string("quantised")}}},
                     .rounds = "every iteration",
@@ -80,7 +82,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
                     .waits_for = "its neighbours in the chain",
                     .staleness = "0, with those",
                     .memory = "16 S",
-                    .when_lost = "4 S to each other, and goes on"}}});
+                    .when_lost = "4 S to each other, and continues"}}});
   }
 
   struct Config {
@@ -106,13 +108,12 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
       LONGHAUL_KEY(step, "dgd, dual_averaging: of the gradient of each worker's sum", .max = 1e300,
                    .positive = true);
       LONGHAUL_KEY(mu, "mu/2 |model|^2 is added to each worker's loss", .min = 0, .max = 1e12);
-      LONGHAUL_KEY(
-          chain,
-          "order of the workers: rank: as the sites stand in the file; nearest: from the first one "
-          "on the nearest that is left, by the delays of [wan]; bottleneck: whose longest edge is "
-          "as short as can be; random; strides: every s-th, for each s without a common divisor; "
-          "star: all are neighbours of the last one alone",
-          .choices = {"rank", "nearest", "bottleneck", "random", "strides", "star"});
+      LONGHAUL_KEY(chain,
+                   "order of the workers. rank: as the sites stand in the file; nearest: from the "
+                   "first one on the nearest that is left, by the delays of [wan]. bottleneck: the "
+                   "longest edge is as short as possible; random; strides: every s-th, for each s "
+                   "without a common divisor; star: all are neighbours of the last one alone",
+                   .choices = {"rank", "nearest", "bottleneck", "random", "strides", "star"});
       LONGHAUL_KEY(
           chain_every,
           "iterations after which random and strides take the next chain (D-GADMM); 0: never",
@@ -121,13 +122,13 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
                    "how models travel: fp64; codec: in the job's codec; quantised: their changes "
                    "in `bits` bits a value (Q-GADMM)",
                    .choices = {"fp64", "codec", "quantised"});
-      LONGHAUL_KEY(bits, "of a value, quantised; with 1 it diverges", .min = 2,
+      LONGHAUL_KEY(bits, "bits of a quantised value; with 1 it diverges", .min = 2,
                    .max = gadmm::kMostBits);
       LONGHAUL_KEY(
           stop_when,
-          "ends the run beside [stop] when published: the sum of each worker's loss at its own "
-          "model is within tolerance of least; settled: and has been for `hold` iterations; "
-          "every_model: the loss over all data (the test set) of every worker's model is",
+          "ends the run besides [stop]. published: when the sum of each worker's loss at its own "
+          "model is within tolerance of least; settled: and has been for `hold` iterations. "
+          "every_model: when the loss over all data (the test set) of every worker's model is",
           .choices = {"rounds", "published", "settled", "every_model"});
       LONGHAUL_KEY(least, "stop_when: the least loss, summed over all samples", .min = -1e300,
                    .max = 1e300);
@@ -194,10 +195,10 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     use_result(turn);
   }
 
-  // The overlay starts after its parent: the first iteration begins here.
+  // The first iteration starts here, because the overlay starts after its parent.
   void on_progress(Turn& turn) override {
     if (phase_ == Phase::unstarted) return;
-    if (place_.comes_back() && turn.view().epoch == 0) return;  // not let in yet
+    if (place_.comes_back() && turn.view().epoch == 0) return;  // not admitted yet
     if (!has_entered_ || view_.epoch != turn.view().epoch) enter_view(turn);
     receive(turn);
     judge(turn);
@@ -272,7 +273,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
       return malformed("an end of the run that is not due");
     if (header.kind == Kind::figure) {
       if (!stopping_.is_on() || judge_rank() != place_.self || !is_near(from, k))
-        return malformed("a figure that nobody waits for");
+        return malformed("an unexpected figure");
       return true;
     }
     if (header.kind == Kind::join) {
@@ -315,11 +316,12 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
   Status check_join(Rank from, const GadmmHeader& header) const {
     const bool may_be = header.knows_model ? !knows_model_ || is_near(from, header.iteration)
                                            : view_.since(from) > 0 && header.iteration == 0;
-    if (view_.epoch == 0 || !may_be) return malformed("a join that nobody waits for");
+    if (view_.epoch == 0 || !may_be) return malformed("an unexpected join");
     return Ok{};
   }
 
-  // Twice: it may have joined. A worker that has returned goes by what the sender has joined with.
+  // Returns true if `from` can be in the iteration. The upper bound is double, because `from` may
+  // have joined. A returned worker uses the iteration of the sender's join.
   bool is_near(Rank from, Round iteration) const {
     Round mine = done_;
     if (!knows_model_) {
@@ -332,13 +334,14 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
            iteration <= mine + 2 * iterations_apart(place_);
   }
 
-  // All begin in iteration 0 with equal models. In a new view what is on its way is dropped, each
-  // worker tells all others where it is, and all go on behind the one that is furthest.
+  // Enters the current view. In the first view all workers start in iteration 0 with equal models.
+  // In a new view, vectors in transit are dropped and each worker sends a join to the others. All
+  // workers then continue after the most advanced one.
   void enter_view(Turn& turn) {
     const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
     view_ = turn.view();
     inbox_.clear();
-    penalties_.clear();  // rounds before the loss are not judged any more
+    penalties_.clear();  // rounds before the loss are not judged any longer
     seen_.clear();
     if (is_first) {
       for (const Rank rank : chains_.position(place_.self, 0, view_).neighbours)
@@ -355,7 +358,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
   }
 
   void receive(Turn& turn) {
-    channel_->drop_lost();  // of a neighbour that is lost: enter_view() has seen to it
+    channel_->drop_lost();  // enter_view() has handled lost neighbours
     while (auto one = channel_->poll(within(*channel_, turn))) {
       if (one->header.epoch != view_.epoch) continue;
       if (one->header.end_at > 0) end_at_ = one->header.end_at;
@@ -366,7 +369,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     }
   }
 
-  // One move, if one can be made now.
+  // Makes one transition if possible. Returns true if another can follow at once.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::joining:
@@ -393,7 +396,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     }
   }
 
-  // The ranks whose vectors this phase waits for.
+  // Returns the ranks whose vectors this phase waits for.
   std::vector<Rank> missing() const {
     std::vector<Rank> ranks;
     if (phase_ == Phase::joining) {
@@ -412,7 +415,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     return ranks;
   }
 
-  // To all others: the iteration to come, the model as last sent and what is held for the receiver.
+  // Sends to each other worker the next iteration, the model as last sent, and the receiver's dual.
   void send_joins(Turn& turn) {
     for (const Rank rank : live_with(Role::worker, place_, view_)) {
       if (rank == place_.self) continue;
@@ -428,7 +431,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     }
   }
 
-  // The joins of all are here: no worker is in an iteration of the view before.
+  // Called when all joins have arrived: no worker is in an iteration of the previous view.
   void join(Turn& turn) {
     Round first = done_;
     if (!take_joins(first, turn)) return;
@@ -440,7 +443,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     phase_ = Phase::deciding;
   }
 
-  // False: no worker has a model, and the run has failed.
+  // Reads the joins. Returns false if no worker has a model, and the run has failed.
   bool take_joins(Round& first, Turn& turn) {
     const Rank senior = senior_worker(place_, view_);
     const auto joins = inbox_.joins();
@@ -475,7 +478,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     return true;
   }
 
-  // The rounds that this worker has missed count as done with its present model.
+  // Skips to `iteration`. Missed rounds count as completed with this worker's present model.
   void skip_to(Round iteration, Turn& turn) {
     show_model(turn);
     while (done_ < iteration) {
@@ -485,10 +488,10 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     inbox_.pass(done_);
   }
 
-  // At the others: what no join tells.
+  // Sends to returned workers the state that is not in a join.
   void hand_over(Turn& turn) {
     if (!knows_model_) return;
-    state_transfer_.drop_received();  // sent twice
+    state_transfer_.drop_received();  // a duplicate
     newcomers_.hand_over(state_transfer_, done_, turn, within(state_transfer_, turn),
                          [this](Archive& ar) { archive_for_returned(ar); });
   }
@@ -499,7 +502,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     stop_.hand_over(ar);
   }
 
-  // At the worker that has returned: are the verdicts here?
+  // Returns true if this worker has the verdicts. A returned worker must receive them first.
   bool has_state(Turn& turn) {
     if (knows_model_ || has_state_) return true;
     if (!state_transfer_.received()) return false;
@@ -510,7 +513,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     return true;
   }
 
-  // Where it stands in the chain; whoever is new beside it is sent its model.
+  // Finds this worker's position in the chain, and sends its model to new neighbours.
   void enter_iteration(Turn& turn) {
     is_greeted_ = true;
     asked_ = turn.now();
@@ -528,7 +531,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     if (!fresh.empty()) send(fresh, Kind::hello, 0, doubles(theta_), turn);
   }
 
-  // Begins the next iteration, or the end of the run.
+  // Starts the next iteration, or the end of the run. Returns false if neither can start yet.
   bool decide(Turn& turn) {
     StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
     if (end_at_ > 0 && done_ >= end_at_) step = StopRule::Step::stop;
@@ -560,7 +563,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     turn.compute(std::move(work));
   }
 
-  // theta, in fp64.
+  // Returns theta, in fp64.
   std::vector<double> point() const {
     if (config_.method != "dual_averaging") return theta_;
     return gadmm::averaged_point(start_, theta_, config_.step, done_);
@@ -572,7 +575,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     return config_.mu / 2 * square;
   }
 
-  // The solution is the next model; with a gradient it is made here. Then it is sent.
+  // Sends the next model. With admm it is the solution; otherwise a step with the gradient.
   void use_result(Turn& turn) {
     const std::vector<double> at = is_admm() ? solved_ : point();
     loss_ += penalty_of(at);
@@ -590,7 +593,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     send_model(turn);
   }
 
-  // theta_n, as the neighbours will decode it.
+  // Sends theta_n. Keeps it in theta_ as the neighbours will decode it.
   void send_model(Turn& turn) {
     phase_ = Phase::exchanging;
     asked_ = turn.now();
@@ -624,13 +627,13 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     if (!to.empty()) send(to, Kind::model, 0, std::move(content), turn);
   }
 
-  // Takes the vectors of the neighbours for this iteration, if they are due.
+  // Takes the neighbours' vectors for this iteration, if they are due.
   void take_models(Turn& turn) {
     for (const Rank rank : position_.neighbours) {
       if (inbox_.has(Kind::hello, rank, done_))
         seen_[rank] = inbox_.take(Kind::hello, rank, done_).content.doubles();
       if (position_.is_head != (phase_ == Phase::exchanging)) continue;
-      if (!inbox_.has(Kind::model, rank, done_)) continue;  // a tail has taken it before it solved
+      if (!inbox_.has(Kind::model, rank, done_)) continue;  // a tail took it before its solve
       if (!read_model(rank, inbox_.take(Kind::model, rank, done_).content, turn)) return;
     }
   }
@@ -677,7 +680,7 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     report_round(turn);
   }
 
-  // All workers together are taken to have used what this one has, each.
+  // Reports the last round. Each live worker is assumed to have used as many samples as this one.
   void report_round(Turn& turn) {
     const auto live = live_with(Role::worker, place_, view_).size();
     stop_.round_done(done_ - 1, turn.params(), samples_ * live, within(stop_, turn));
@@ -689,11 +692,12 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     for (std::size_t i = 0; i < theta.size(); ++i) x[i] = float(theta[i]);
   }
 
-  // The worker that applies the stopping rule.
+  // Returns the worker that applies the stopping rule.
   Rank judge_rank() const { return live_with(Role::worker, place_, view_).front(); }
-  // With n workers the judge is at most n iterations ahead of what it has judged. So when it finds
-  // in iteration k that the rule holds, models of iteration k + n + 1 at the latest carry the end,
-  // and all know it n iterations later: whatever the chains, one worker more in each.
+  // Returns true if this worker need not wait for a judgement. With n workers the judge is at most
+  // n iterations ahead of the judged ones. If it finds in iteration k that the rule holds, models
+  // of iteration k + n + 1 or earlier carry the end. All workers know it n iterations later: with
+  // any chains, each iteration reaches one more worker.
   bool may_judge_later() const {
     return !stopping_.is_on() || end_at_ > 0 || judge_rank() != place_.self ||
            done_ <= stopping_.next() + worker_count(place_);
@@ -739,34 +743,34 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
 
   const Config config_;
   const Place place_;
-  const std::uint64_t size_;  // of theta: the layout's parameters
+  const std::uint64_t size_;  // size of theta: the layout's parameters
   const gadmm::Chains chains_;
   std::unique_ptr<Channel> channel_;
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::Newcomers newcomers_;
 
-  Round done_ = 0;              // also the iteration that runs
-  bool has_entered_ = false;    // its first view
-  View view_;                   // the one it is in
-  Round joined_at_ = 0;         // the first iteration in this view
-  bool is_greeted_ = false;     // the new neighbours of this iteration have been sent a hello
-  bool knows_model_ = true;     // false: it has returned, and has not joined since
-  bool has_state_ = false;      // the same: verdicts and counts of the senior worker are here
-  bool is_stale_ = false;       // what is being solved is of a view that is over
-  std::vector<double> start_;   // x_0
-  std::vector<double> theta_;   // as last sent; dual_averaging: z
-  std::vector<double> solved_;  // the solution, or the gradient, that was found last
-  double loss_ = 0;             // f_n there; with mu from use_result() on
-  std::uint64_t samples_ = 0;   // that this worker has used
-  gadmm::Position position_;    // in this iteration
-  std::map<Rank, std::vector<double>> seen_;  // of the neighbours: their newest models
+  Round done_ = 0;            // completed iterations; also the current one
+  bool has_entered_ = false;  // true after the first view
+  View view_;                 // view that this worker has entered
+  Round joined_at_ = 0;       // first iteration in this view
+  bool is_greeted_ = false;   // true if new neighbours of this iteration have been sent a hello
+  bool knows_model_ = true;   // false if returned and not joined since
+  bool has_state_ = false;  // true if a returned worker has the senior worker's verdicts and counts
+  bool is_stale_ = false;   // true if the current computation is for an old view
+  std::vector<double> start_;                 // x_0
+  std::vector<double> theta_;                 // model as last sent; dual_averaging: z
+  std::vector<double> solved_;                // newest solution or gradient
+  double loss_ = 0;                           // f_n at that point; includes mu from use_result() on
+  std::uint64_t samples_ = 0;                 // samples that this worker has used
+  gadmm::Position position_;                  // position in this iteration
+  std::map<Rank, std::vector<double>> seen_;  // newest models of the neighbours
   gadmm::DualLedger duals_;
   gadmm::Inbox inbox_;
-  Time asked_{0};  // since when the neighbours are awaited
+  Time asked_{0};  // start of the wait for the neighbours
   gadmm::Stopping stopping_;
-  std::map<Round, double> penalties_;  // mu/2 |theta|^2 of the models that are being scored
-  Round end_at_ = 0;                   // iterations; 0: not known
+  std::map<Round, double> penalties_;  // mu/2 |theta|^2 of models whose scores are pending
+  Round end_at_ = 0;                   // number of iterations of the run; 0 if unknown
 };
 
 }  // namespace

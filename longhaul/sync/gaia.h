@@ -1,20 +1,21 @@
 #pragma once
 // Gaia: approximate synchronous parallel. Each site trains a replica of the model and sends only
-// those of its updates that are significant; the others add up until they are. A site that leads
-// the slowest one by too many clocks waits.
+// its significant updates. The other updates accumulate until they are significant. A site that
+// leads the slowest one by too many clocks waits.
 //   Hsieh et al., "Gaia: Geo-Distributed Machine Learning Approaching LAN Speeds", NSDI 2017:
 //   significance filter, mirror clock and selective barrier; the filter, the schedules of its
 //   threshold and the hubs as in the released code (github.com/kevinhsieh/non_iid_dml).
 //
-// With b the sum of all updates of complete clocks, inbox the updates of later ones (gaia/base.h),
-// acc what was computed here and is not sent yet, and DS the setting `staleness`, clock t + 1 of a
-// site is:
+// b is the sum of all updates of complete clocks, inbox the updates of later clocks (gaia/base.h).
+// acc holds the local updates that are not sent yet. DS is the setting `staleness`. Clock t + 1 of
+// a site:
 //   wait until every site has sent clock t - DS
 //   w <- b + inbox[.. t + DS] + acc
-//   acc <- acc + scale * (what `steps` local steps move w by)
+//   acc <- acc + scale * (change of w in `steps` local steps)
 //   sent <- those values v of acc with |acc_v| > T |w_v|, as the receivers read them
 //   acc <- acc - sent;  inbox[t + 1][self] <- sent
-// The order of the sums, inbox[.. t + DS], the recovery of losses, returns and the end are ours.
+// Not from the paper: the order of the sums, inbox[.. t + DS], the recovery after losses, returns
+// and the end.
 #include <algorithm>
 #include <functional>
 
@@ -39,13 +40,13 @@ namespace longhaul::sync {
 
 enum class GaiaPhase : std::uint8_t {
   unstarted,
-  outside,   // has come back, and waits for a base
+  outside,   // has returned, and waits for a base
   ready,     // waits until it may read the model
   deciding,  // has read it; waits for a verdict
   computing,
-  telling,    // has computed; sends what is significant
-  flushing,   // the run is over: sends all the rest, as one more clock
-  draining,   // waits for the rest of the others
+  telling,    // has computed; sends the significant updates
+  flushing,   // after the last clock: sends all of acc, as one more clock
+  draining,   // waits for the flushes of the other sites
   averaging,  // takes part in the mean that the run ends with
   ended
 };
@@ -63,7 +64,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
          .traits = {.bits = Bits::schedule,
                     .takes_outer = false,
                     .no_feedback = "keeps what a codec loses and sends it later, as feedback would",
-                    .takes_unbiased = false,  // its own filter is what makes updates sparse
+                    .takes_unbiased = false,  // the filter already makes updates sparse
                     .when_lost = "the others agree on one base without it and go on",
                     .lets_return = true,
                     .mean_at_end = true},
@@ -134,7 +135,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
   }
 
   void on_computed(const Computed& computed, Turn& turn) override {
-    if (phase_ != Phase::computing) return;  // it has failed
+    if (phase_ != Phase::computing) return;  // the run has failed
     if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
     clock_samples_ = computed.samples;
     phase_ = Phase::telling;
@@ -201,18 +202,19 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
   bool needs_agreement() const override { return false; }
   double exchanges() const override { return exchanges_; }
 
-  // For tests, from outside.
+  // For tests.
   const gaia::Base& base() const { return base_; }
   const std::vector<float>& unsent() const { return acc_; }
   Round told() const { return told_; }
-  // Of this node's own, since its start or its return: those whose steps are in acc, or were.
+  // Returns this node's clocks since its start or return whose steps are or were in acc.
   Round clocks_added() const { return done_ - joined_at_ + (phase_ == Phase::telling ? 1 : 0); }
   bool is_settled() const { return is_settled_; }
 
  private:
   static constexpr Service kUpdates{.priority = 3}, kCuts{.priority = 5}, kBarriers{.priority = 7};
 
-  // Of one peer, what is announced and not read: it is read at once but while a cut is made.
+  // Updates of one peer that can be announced and unread. They are read at once, except during a
+  // cut.
   static constexpr std::uint32_t kUnreadUpdates = 2;
 
   static std::vector<Range> parameter_ranges(const Layout& layout) {
@@ -228,7 +230,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     return gaia::make_groups(config, overlay::delays_of(parts.network, place), place);
   }
 
-  // In lock-step nothing depends on time but a threshold that measures it.
+  // In lock-step, only a threshold that measures time depends on time.
   static void adapt_gaia(const Settings& settings, SyncTraits& traits) {
     const auto config = config_of<gaia::Config>(settings);
     if (config.staleness == 0 && config.threshold != "bandwidth") traits.bits = Bits::rank;
@@ -245,21 +247,21 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     Rank from = 0;
     Round clock = 0;
     std::uint64_t samples = 0;
-    Snapshot b;  // with buffers behind it: the model that the run has ended with
+    Snapshot b;  // with buffers at the end: the final model of the run
     void state(Archive& ar) {
       ar(from, clock, samples);
       archive_snapshot(ar, b);
     }
   };
-  struct EncodedUpdate {  // of one range
+  struct EncodedUpdate {  // one range
     gaia::UpdateHeader header;
     VectorContent content;
-    std::vector<std::uint32_t> indexes;  // empty: all
+    std::vector<std::uint32_t> indexes;  // empty: all values
   };
-  using Batch = std::vector<EncodedUpdate>;  // of one clock
+  using Batch = std::vector<EncodedUpdate>;  // updates of one clock
 
   // --- the clocks of this site -----------------------------------------------------------------
-  // One move, if one can be made now.
+  // Makes one move, if one is possible now.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::ready:
@@ -295,8 +297,8 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
   }
 
   bool is_led_too_far() const { return base_.slowest() + config_.staleness < told_; }
-  // w, of which the round before is the model that is scored. In lock-step all sites read the same
-  // b, whatever of the next clock has come already.
+  // Reads w, which is also the scored model of the round before. In lock-step all sites read the
+  // same b, even if updates of the next clock have arrived.
   void read_model(Turn& turn) {
     if (done_ > 0) turn.record("wait_s", done_ - 1, seconds(turn.now() - asked_));
     base_.read(told_ + config_.staleness, acc_, parameters(turn));
@@ -304,7 +306,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     start_clock_ = base_.clock();
     start_samples_ = base_.samples();
     if (done_ == 0) return;
-    // Clocks that are not complete: as many samples as here.
+    // In clocks that are not complete, every site counts with the samples of this site.
     const std::uint64_t since = told_ - start_clock_;
     stop_.round_done(done_ - 1, turn.params(),
                      start_samples_ + since * clock_samples_ * live_.size(), within(stop_, turn));
@@ -317,7 +319,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     turn.compute(LocalStep{.ahead = asks ? config_.steps : 0}, config_.steps);
   }
 
-  // acc <- acc + scale (w - start); w <- start + scale (w - start): updates are held against that
+  // acc <- acc + scale (w - start); w <- start + scale (w - start), the base of the significance
   void accumulate(Turn& turn) {
     const auto w = parameters(turn);
     const double by = scale(turn);
@@ -326,7 +328,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
       acc_[i] = float(double(acc_[i]) + moved);
       if (by != 1) w[i] = float(double(start_[i]) + moved);
     }
-    // Comparisons with NaN are false: it would never be significant, and stay.
+    // Comparisons with NaN are false: a NaN would never be significant, and would stay in acc.
     if (!all_finite(acc_) || !all_finite(turn.params()))
       fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
   }
@@ -353,7 +355,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     asked_ = turn.now();
   }
 
-  // What is left in acc, exactly: after it acc is 0, and b is the start and all updates.
+  // Sends the rest of acc, exactly. Then acc is 0, and b is the start and all updates.
   void flush(Turn& turn) {
     ++told_;
     Batch batch;
@@ -364,13 +366,13 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     phase_ = Phase::draining;
   }
 
-  // All updates of all sites are in b: the model that they sum up to. The mean of equal models is
-  // that model; of buffers, which every site has its own of, it is their mean.
+  // Begins the mean that the run ends with. All updates of all sites are in b, so the models are
+  // equal and their mean is that model. Every site has its own buffers, which are averaged.
   bool end(Turn& turn) {
-    // A site that has come back hears from the others which mean comes next.
+    // A returned site receives the number of the next mean from the other sites.
     if (!final_.overlay().next_round(0, 0)) return false;
     std::ranges::copy(base_.b(), parameters(turn).begin());
-    // Buffers of one that has computed nothing are those of the start.
+    // Buffers of a site that has computed nothing are those of the start.
     return begin_mean(turn, /*gives=*/done_ > joined_at_ || !place_.comes_back());
   }
 
@@ -468,7 +470,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
       return malformed("a base of another size, or a report with one");
     if (header.standing >= Standing::flushed && header.clock == 0)
       return malformed("an end before the first clock");
-    // A complete clock has an update of this site in it, unless it has come back after it.
+    // A complete clock contains an update of this site, unless the site has returned since.
     if (phase_ != Phase::outside && header.clock > told_)
       return malformed("clock " + std::to_string(header.clock) + " where this site has sent " +
                        std::to_string(told_));
@@ -497,7 +499,8 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
                                            : gaia::peer_routes(left, place_.size(), of);
   }
 
-  // All begin at clock 0 with equal models. After a loss or a return a cut comes first.
+  // Enters the view of this turn. All sites begin at clock 0 with equal models. After a loss or a
+  // return, a cut comes first.
   void enter_view(Turn& turn) {
     const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
     epoch_ = turn.view().epoch;
@@ -537,14 +540,14 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
         if (phase_ == Phase::outside && one->from == senior_worker(turn.place(), turn.view()))
           verdicts_ = header.verdicts;
       } else if (cut_.donor_of_reported() == one->from) {
-        // Of those that have reported, so nothing that another has sent can replace the donor's.
+        // The donor among the reporters: offers of other sites cannot replace the donor's.
         offered_ = {one->from, header.clock, header.samples, one->content.values()};
       }
     }
     if (!is_settled_) try_settle(turn);
   }
 
-  // A verdict that the senior worker gives after this one comes to all of the view.
+  // Returns this site's report. Later verdicts of the senior worker reach all nodes of the view.
   gaia::CutHeader report(Turn& turn) {
     CutHeader own{.kind = CutHeader::Kind::report, .epoch = epoch_, .clock = base_.clock()};
     if (phase_ == Phase::outside) own.standing = Standing::outside;
@@ -560,7 +563,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     return own;
   }
 
-  // All have reported, and the donor's base is here where it is needed.
+  // Settles the view when all sites have reported and the donor's base has arrived where needed.
   void try_settle(Turn& turn) {
     if (!cut_.missing().empty()) return;
     const auto found = cut_.donor();
@@ -572,7 +575,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     const Rank donor = *found;
     const Round clock = cut_.clock();
     if (donor == turn.self()) send_base(turn);
-    // Of the lost, as far as this site has them: dropped.
+    // Clocks of lost sites that this site has are dropped.
     const auto record = [&] {
       if (lost_clock_ > clock) turn.record("lost_clocks", done_, double(lost_clock_ - clock));
     };
@@ -608,7 +611,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
                 {.coding = Coding::exact}, within(*cuts_, turn));
   }
 
-  // At one that has come back: it begins where the base is, with nothing of its own.
+  // Called at a returned site: begins at the clock of the base, without own updates.
   void join(const OfferedBase& base, Turn& turn) {
     Buffer bytes;
     for (const std::uint8_t byte : verdicts_) bytes.push_back(std::byte(byte));
@@ -621,7 +624,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
           turn);
     const bool is_over = cut_.standing() != Standing::running;
     told_ = base.clock;
-    done_ = joined_at_ = is_over ? base.clock - 1 : base.clock;  // the last one is no step's
+    done_ = joined_at_ = is_over ? base.clock - 1 : base.clock;  // the last is the flush
     phase_ = is_over ? Phase::draining : Phase::ready;
     asked_ = told_at_ = turn.now();
     if (cut_.standing() != Standing::ended) return;
@@ -640,7 +643,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
 
   void receive_updates(Turn& turn) {
     while (const auto sent = updates_->sent()) rates_.sent(sent->to, sent->bytes, turn.now());
-    updates_->drop_lost();  // of a view that is over, or of a lost peer
+    updates_->drop_lost();  // updates of an earlier view or of a lost peer
     while (auto one = updates_->poll(within(*updates_, turn))) {
       if (one->header.epoch != epoch_ || phase_ == Phase::ended) continue;
       const Status taken = take(one->from, one->header, one->content);
@@ -650,7 +653,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     deliver(turn);
   }
 
-  // Checked whole before anything of it is added.
+  // Checks the whole update before it adds any of it.
   Status take(Rank from, const UpdateHeader& header, const VectorContent& content) {
     const bool is_clock = header.kind == UpdateHeader::Kind::clock;
     if (!base_.is_new(header.slot, header.clock, is_clock ? ~0u : header.range)) return Ok{};
@@ -674,7 +677,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     return Ok{};
   }
 
-  // Sends what is complete for each flow, and adds complete clocks to b.
+  // Sends the complete clocks of each flow, and adds complete clocks to b.
   void deliver(Turn& turn) {
     for (bool more = true; more;) {
       more = false;
@@ -687,13 +690,13 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
       }
     }
     base_.advance();
-    // What may still wait for a peer: it has sent clock told_ - staleness, and read as many before
-    // that.
+    // Keeps the updates that may still wait for a peer. Each peer has sent clock told_ - staleness,
+    // and has read clocks up to `staleness` before that one.
     while (!sent_.empty() && sent_.front().first + 2 * config_.staleness + 3 < told_)
       sent_.pop_front();
   }
 
-  // Exact: nobody could keep what a codec loses of it.
+  // Sends exactly, because no site could keep the codec's error of a sum.
   void send_sum(const gaia::Flow& flow, Round clock, Turn& turn) {
     if (flow.to.empty()) return;
     Batch batch;
@@ -734,13 +737,13 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
     }
   }
 
-  // In lock-step nobody reads a clock before it is complete.
+  // In lock-step no site reads a clock before it is complete.
   bool has_barrier() const {
     return config_.staleness > 0 &&
            (config_.barrier == "on" || (config_.barrier == "auto" && looks_up_));
   }
 
-  // Updates that will not have left in time: their indexes go before them.
+  // Sends indexes ahead of the updates that will not leave in time.
   void announce(const gaia::Flow& flow, const Batch& batch, Turn& turn) {
     if (!has_barrier() || batch.empty()) return;
     std::uint64_t bytes = 0;
@@ -778,7 +781,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
   }
 
   Status take_barrier(const gaia::BarrierHeader& header, const VectorContent& content) {
-    if (!base_.is_new(header.slot, header.clock, header.range)) return Ok{};  // its update is here
+    if (!base_.is_new(header.slot, header.clock, header.range)) return Ok{};  // the update is known
     if (header.clock > told_ + config_.staleness + 1)
       return malformed("a barrier of clock " + std::to_string(header.clock) +
                        ", further ahead than [sync] staleness allows");
@@ -805,7 +808,7 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
 
   const Config config_;
   const Place place_;
-  const std::vector<Range> ranges_;  // of the parameters, one a layer
+  const std::vector<Range> ranges_;  // ranges of the parameters, one per layer
   const std::optional<gaia::Groups> groups_;
   std::unique_ptr<UpdateChannel> updates_;
   std::unique_ptr<CutChannel> cuts_;
@@ -815,32 +818,32 @@ class Gaia final : public gossip::EndsInMean<GaiaPhase>, public Tunable {
   gaia::Threshold threshold_;
 
   Round done_ = 0;            // clocks computed
-  Round joined_at_ = 0;       // of one that has come back: `done_` of its base
-  Round told_ = 0;            // clocks sent: those, and the flush at the end
+  Round joined_at_ = 0;       // `done_` of the base of a returned site; else 0
+  Round told_ = 0;            // clocks sent, including the flush at the end
   std::vector<float> start_;  // w when the steps began
   std::vector<float> acc_;
   gaia::Base base_;
-  std::uint64_t clock_samples_ = 0;  // of the last clock
-  std::uint64_t start_samples_ = 0;  // of base_ when the steps began
+  std::uint64_t clock_samples_ = 0;  // samples of the last clock
+  std::uint64_t start_samples_ = 0;  // samples of base_ when the steps began
   Round start_clock_ = 0;
   Time asked_{0}, told_at_{0};
-  std::uint64_t sent_bytes_ = 0;  // of updates, since told_at_
-  double exchanges_ = 0;          // sent since the start, in whole models to all others
+  std::uint64_t sent_bytes_ = 0;  // bytes of updates since told_at_
+  double exchanges_ = 0;          // models sent to all other sites since the start, in whole models
 
-  bool has_entered_ = false;  // its first view
+  bool has_entered_ = false;  // whether it has entered its first view
   Epoch epoch_ = 0;
   std::vector<Rank> live_;   // workers of that view
-  bool is_settled_ = false;  // all are at one base in this view, as far as this node knows
+  bool is_settled_ = false;  // whether all sites have one base here, as far as known
   gaia::Cut cut_;
-  Round lost_clock_ = 0;  // the newest of a lost site that is here
+  Round lost_clock_ = 0;  // newest clock of a lost site that has arrived
   std::optional<OfferedBase> offered_;
-  gaia::Routes routes_;             // of live_
-  std::vector<Round> flow_clocks_;  // the clock that each flow sends next
+  gaia::Routes routes_;             // routes among live_
+  std::vector<Round> flow_clocks_;  // next clock of each flow
   std::deque<std::pair<Round, VectorHandle>> sent_;
   std::vector<std::uint8_t> verdicts_;  // from the senior worker, until this node has a base
 
-  bool looks_up_ = false;     // a step has said that it reads some parameters alone
-  std::vector<Range> reads_;  // what the next clock reads; empty: every parameter
+  bool looks_up_ = false;     // whether a step has named the parameters that the next one reads
+  std::vector<Range> reads_;  // ranges that the next clock reads; empty: every parameter
   gaia::Blocked blocked_;
   gaia::SendRates rates_;
 };

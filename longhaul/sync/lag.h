@@ -1,17 +1,17 @@
 #pragma once
 // LAG: lazily aggregated gradients, for convex models with a server. Each round is one step of
-// gradient descent over all data; a worker whose gradient has barely moved since it last uploaded
-// it uploads nothing, and the server uses the old one. Beside it, on the same messages: gradient
-// descent, where all upload, and incremental aggregated gradient, where one does.
-//   Chen, Giannakis, Sun, Yin, "LAG", NeurIPS 2018; formulas: lag/descent.h. Ours: messages without
-//   a vector instead of silence, L_m by power iteration, and all that follows a loss.
+// gradient descent over all data. A worker whose gradient has barely moved since its last upload
+// uploads nothing, and the server uses the old gradient. The same messages serve gradient descent,
+// where all workers upload, and incremental aggregated gradient, where one uploads.
+//   Chen, Giannakis, Sun, Yin, "LAG", NeurIPS 2018; formulas: lag/descent.h. Not in the paper:
+//   messages without a vector instead of silence, L_m by power iteration, the handling of losses.
 //
-// The server is the node of [roles] server if it lives, else the lowest live worker. A reign begins
-// with the run, with a new server, and with each worker or server that returns. Then every worker
-// sends the model that it knows, the server continues from the newest, and all workers upload in
-// full: what the server keeps of their gradients and what they keep of it agree again. A worker
-// that has returned knows no model until the server sends it one. f_m is the sum of the losses of
-// worker m's samples, plus mu/2 |theta|^2. All in fp64; the learner's parameters are a copy.
+// The server is the node of [roles] server if it is live, else the lowest live worker. A reign
+// begins with the run, with a new server, and with each worker or server that returns. Every worker
+// then sends the model that it knows, and the server continues from the newest. All workers upload
+// in full, so that the server's copies of their gradients match their own again. A returned worker
+// knows no model until the server sends it one. f_m is the sum of the losses of worker m's samples,
+// plus mu/2 |theta|^2. Everything is in fp64; the learner's parameters are a copy.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -26,25 +26,26 @@
 namespace longhaul::sync {
 
 struct LagHeader {
-  LONGHAUL_MESSAGE(0, "header");          // not a message by itself: it is in one
-  static constexpr double kMost = 1e300;  // a larger number is one of a run that has diverged
+  LONGHAUL_MESSAGE(0, "header");          // part of another message
+  static constexpr double kMost = 1e300;  // a larger number means that the run has diverged
   enum class Kind : std::uint8_t {
     resume,  // a reign begins: the newest model that the worker knows, and its round
-    delta,   // to the server: gradient minus the one uploaded before
-    skip,    // to the server: it has barely moved; no vector
-    model,   // to the workers that are asked in this round
+    delta,   // to the server: gradient minus the last uploaded one
+    skip,    // to the server: the gradient has barely moved; no vector
+    model,   // to the workers that must answer in this round
     end      // to all workers: the last model
   };
   Kind kind = Kind::resume;
-  Epoch reign = 0;  // of the view with which it began
+  Epoch reign = 0;  // epoch of the view that began it
   Round round = 0;
   bool must_upload = false;  // model
   bool has_ended = false;    // resume: the worker has had the last model
-  bool knows_model = true;   // resume: else the worker has returned, and sends no vector
-  double rhs = 0;            // model: of the trigger
+  bool knows_model = true;   // resume: false if the worker has returned, and sends no vector
+  double rhs = 0;            // model: right-hand side of the trigger
   double smoothness = 0;     // delta: L_m
   double objective = 0;      // delta, skip: f_m at the model
-  // delta, skip: in the worker's shard. resume, model, end: that the run has used, as far as known.
+  // delta, skip: samples in the worker's shard. resume, model, end: samples used by the run, as
+  // known.
   std::uint64_t samples = 0;
 
   bool is_for_server() const { return kind <= Kind::skip; }
@@ -62,7 +63,7 @@ class Lag final : public Strategy {
          .traits = {.takes_outer = false,
                     .no_feedback = "sends fp64 differences of gradients, which lose nothing",
                     .takes_unbiased = false,
-                    .when_lost = "its gradient is taken out of the sum and the others go on",
+                    .when_lost = "its gradient is taken out of the sum and the others continue",
                     .lets_return = true,
                     .asks = "full gradient",
                     .served = true,
@@ -74,7 +75,7 @@ class Lag final : public Strategy {
                     .waits_for = "all",
                     .staleness = "until the gradient has moved",
                     .memory = "6 S; server (2 n + 6) S",
-                    .when_lost = "goes on without"}}},
+                    .when_lost = "continues without"}}},
         make_lag);
   }
 
@@ -89,11 +90,12 @@ class Lag final : public Strategy {
 
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(rule,
-                   "who uploads: worker: whose gradient has moved (LAG-WK); server: whom the "
-                   "server asks (LAG-PS); always: all (gradient descent); cyclic, random: one a "
-                   "round (incremental aggregated gradient)",
+                   "workers that upload; worker: those whose gradient has moved (LAG-WK); server: "
+                   "those that the server asks (LAG-PS); always: all (gradient descent); cyclic, "
+                   "random: one a round (incremental aggregated gradient)",
                    .choices = {"worker", "server", "always", "cyclic", "random"});
-      LONGHAUL_KEY(xi, "of the trigger; -1: 0.1 for worker, 1 for server", .min = -1, .max = 1e6);
+      LONGHAUL_KEY(xi, "xi of the trigger; -1: 0.1 for worker, 1 for server", .min = -1,
+                   .max = 1e6);
       LONGHAUL_KEY(memory, "rounds whose steps the trigger looks at (D)", .min = 1, .max = 1000);
       LONGHAUL_KEY(smoothness,
                    "L of the sum of all losses, of which the step is 1/L; 0: the sum of those of "
@@ -101,9 +103,9 @@ class Lag final : public Strategy {
                    .min = 0, .max = 1e300);
       LONGHAUL_KEY(mu, "mu/2 |model|^2 is added to each worker's loss", .min = 0, .max = 1e12);
       LONGHAUL_KEY(least,
-                   "the least loss, summed over all samples; the run also ends when the loss of a "
-                   "round in which all compute is within `tolerance` of it; with it all compute in "
-                   "the rounds that are reported",
+                   "the least loss, summed over all samples. The run also ends when the loss of a "
+                   "round in which all compute is within `tolerance` of it; with `least` all "
+                   "compute in the reported rounds",
                    .min = -1e300, .max = 1e300);
       LONGHAUL_KEY(tolerance, "of `least`", .max = 1e300, .positive = true);
     }
@@ -150,7 +152,7 @@ class Lag final : public Strategy {
 
   void on_progress(Turn& turn) override {
     if (!has_started_ || has_failed_) return;
-    if (place_.comes_back() && turn.view().epoch == 0) return;  // not let in yet
+    if (place_.comes_back() && turn.view().epoch == 0) return;  // not admitted yet
     if (!has_entered_ || view_.epoch != turn.view().epoch) enter_view(turn);
     do {
       if (is_server()) advance(turn);
@@ -187,7 +189,8 @@ class Lag final : public Strategy {
   }
 
  private:
-  // As fp32, of a peer: a model or an answer, of which each waits for the other.
+  // Maximum number of unread models of a peer, as fp32: a model or an answer. Each waits for the
+  // other.
   static constexpr std::uint32_t kUnreadLagModels = 8;
 
   static lag::Descent::Config descent_config(const Config& config) {
@@ -199,7 +202,7 @@ class Lag final : public Strategy {
             .smoothness = config.smoothness};
   }
 
-  // Every node makes the same, one without a learner too: it may be the server.
+  // Makes the strategy of any node. A node without a learner can also be the server.
   static Result<std::unique_ptr<Strategy>> make_lag(const Settings& settings, SyncParts parts,
                                                     const Place& place) {
     Config config;
@@ -211,7 +214,7 @@ class Lag final : public Strategy {
   using Kind = LagHeader::Kind;
   using Model = std::vector<double>;
 
-  // Both.
+  // Admits vectors for the worker and for the server.
   Result<bool> admit(Rank from, const LagHeader& header, const ContentShape& shape) {
     const bool is_empty =
         header.kind == Kind::skip || (header.kind == Kind::resume && !header.knows_model);
@@ -251,7 +254,7 @@ class Lag final : public Strategy {
       if (!view_.has(rank)) descent_.drop(rank);
   }
 
-  // Every worker tells the server the model that it knows.
+  // Starts a reign: every worker sends the server the model that it knows.
   void begin_reign(Turn& turn) {
     reign_ = view_.epoch;
     is_stale_ = is_computing_;
@@ -289,7 +292,7 @@ class Lag final : public Strategy {
   bool is_server() const { return server_ == place_.self; }
   bool receive(Turn& turn) {
     bool any = false;
-    channel_->drop_lost();  // of a lost peer: enter_view() has seen to it
+    channel_->drop_lost();  // enter_view() has handled lost peers
     while (auto one = channel_->poll(within(*channel_, turn))) {
       if (one->header.reign != reign_ || has_failed_) continue;
       any = true;
@@ -338,7 +341,8 @@ class Lag final : public Strategy {
     turn.compute(FullGradient{std::move(at), true});
   }
 
-  // The gradient at theta_; the first time, those by which L_m is found.
+  // Computes the gradient at theta_. The first time, also computes the gradients that determine
+  // L_m.
   void next_gradient(Turn& turn) {
     if (!are_finite(result_.solution) || !std::isfinite(result_.loss))
       return fail(not_finite("its gradient is not finite; set a larger [sync] smoothness"), turn);
@@ -376,7 +380,7 @@ class Lag final : public Strategy {
   void take_end(Turn& turn) {
     has_ended_ = true;
     asked_.reset();
-    if (is_computing_) return;  // for a server before this one; on_computed() comes back
+    if (is_computing_) return;  // for an earlier server; on_computed() calls again
     const auto x = turn.params();
     for (std::size_t i = 0; i < theta_.size() && i < x.size(); ++i) x[i] = float(theta_[i]);
     turn.finish();
@@ -388,7 +392,7 @@ class Lag final : public Strategy {
                         (header.kind == Kind::resume) == (phase_ == Phase::resuming) &&
                         (header.kind == Kind::resume || header.round == round_);
     if (!is_due || !admitted_.insert(from).second)
-      return malformed("an answer that nobody waits for, or a second one");
+      return malformed("an unexpected answer, or a second one");
     return Ok{};
   }
 
@@ -396,7 +400,7 @@ class Lag final : public Strategy {
     answers_[from] = {header, std::move(values)};
   }
 
-  // All who are awaited have answered, or are lost.
+  // Advances the run when every awaited worker has answered or is lost.
   void advance(Turn& turn) {
     while (!has_failed_ && (phase_ == Phase::resuming || phase_ == Phase::collecting)) {
       for (const Rank rank : awaited_)
@@ -410,10 +414,11 @@ class Lag final : public Strategy {
     }
   }
 
-  // The newest model that a live node knows; of equal ones the lowest rank's. False: there is none.
+  // Resumes from the newest model of a live node; if equal, from the lowest rank's. Returns false
+  // if there is none.
   bool resume_newest(Turn& turn) {
     if (answers_.empty())
-      return false;  // all who are awaited are lost: a view will say who follows
+      return false;  // all awaited workers are lost: a new view will name the server
     const Answer* newest = nullptr;
     for (const auto& [rank, one] : answers_) {
       is_over_ |= one.header.has_ended;
@@ -437,7 +442,7 @@ class Lag final : public Strategy {
     answers_.clear();
     const std::vector<Rank> live = live_workers();
     const auto asked = descent_.asked(live, turn.random(Purpose::members, round_, 0));
-    // The loss is known where all compute: for `least` in the rounds that are reported.
+    // With `least`, all workers compute in reported rounds: only then the loss is known.
     const bool all_compute = config_.least && (round_ + 1) % stop_.report_every == 0;
     awaited_ = all_compute ? live : asked;
     if (!is_worker()) theta_ = descent_.model();
@@ -451,7 +456,7 @@ class Lag final : public Strategy {
     std::vector<Rank> others;
     std::ranges::set_difference(awaited_, asked, std::back_inserter(others));
     ask.must_upload = false;
-    ask.rhs = LagHeader::kMost;  // nothing moves as far
+    ask.rhs = LagHeader::kMost;  // no gradient moves that far
     if (!others.empty()) send(others, ask, &descent_.model(), turn);
   }
 
@@ -491,7 +496,7 @@ class Lag final : public Strategy {
                 (stop_.max_samples > 0 && used_ >= stop_.max_samples);
   }
 
-  // All workers have the same model; a worker that had it before has it still.
+  // Sends all workers the final model. A worker that had it before keeps it.
   void end_run(Turn& turn) {
     phase_ = Phase::ended;
     awaited_.clear();
@@ -510,30 +515,30 @@ class Lag final : public Strategy {
 
   const Config config_;
   const Place place_;
-  const std::uint64_t size_;  // of theta: the layout's parameters
+  const std::uint64_t size_;  // size of theta: the layout's parameters
   const std::optional<Rank> named_server_;
   const StopConfig stop_;
-  const std::unique_ptr<Overlay> overlay_;  // nothing goes through it
+  const std::unique_ptr<Overlay> overlay_;  // carries no data
   std::unique_ptr<Channel> channel_;
 
   bool has_started_ = false, has_entered_ = false, has_ended_ = false, has_failed_ = false;
   View view_;
   Rank server_ = 0;
   Epoch reign_ = 0;
-  Round round_ = 0;  // of the newest model that is known: steps behind it
+  Round round_ = 0;  // steps before the newest known model
   Model theta_;      // that model
   bool knows_model_ = false;
-  std::uint64_t used_ = 0;  // samples; a worker's number is that of the newest model
-  // A worker.
-  std::optional<LagHeader> asked_;  // for an answer about theta_
+  std::uint64_t used_ = 0;  // samples used; at a worker as of its newest model
+  // At a worker.
+  std::optional<LagHeader> asked_;  // request to answer for theta_
   bool is_computing_ = false, is_stale_ = false;
   Model computed_at_;
   StepResult result_;
   Model gradient_, uploaded_;  // at theta_; g_m
   double loss_ = 0;            // f_m at theta_, without mu
-  std::uint64_t samples_ = 0;  // in the shard
+  std::uint64_t samples_ = 0;  // samples in the shard
   lag::Smoothness smoothness_;
-  // The server.
+  // At the server.
   enum class Phase : std::uint8_t { idle, resuming, collecting, ended };
   struct Answer {
     LagHeader header;
@@ -542,11 +547,11 @@ class Lag final : public Strategy {
   };
   Phase phase_ = Phase::idle;
   lag::Descent descent_;
-  std::set<Rank> admitted_;         // whose answer of this round is here or on its way
-  std::map<Rank, Answer> answers_;  // resumes, or of this round
+  std::set<Rank> admitted_;  // senders whose answer of this round has arrived or is in transit
+  std::map<Rank, Answer> answers_;  // resumes, or answers of this round
   std::vector<Rank> awaited_;
-  std::set<Round> open_;  // reported and not scored
-  bool is_over_ = false;  // by [stop]
+  std::set<Round> open_;  // rounds reported and not scored
+  bool is_over_ = false;  // the run must end
 };
 
 }  // namespace longhaul::sync

@@ -1,6 +1,6 @@
 #pragma once
-// What local SGD, FedAvg and DiLoCo share: an anchor X, equal on all nodes, from which each walks
-// away by itself, and to which the mean of their ways is added.
+// The common part of local SGD, FedAvg and DiLoCo: an anchor X, equal on all nodes. Each node
+// trains away from X by itself; the mean of their updates is added to X.
 #include "longhaul/core/transform.h"
 #include "longhaul/core/turn.h"
 #include "longhaul/sync/flat.h"
@@ -12,10 +12,10 @@ class LocalUpdate {
   // X <- x
   void anchor(Turn& turn) { assign(anchor_, parameters(turn)); }
 
-  // u_k = x_k - X, of the parameters; empty for phantoms.
+  // Returns u_k = x_k - X of the parameters; empty for phantoms.
   std::vector<float> update(Turn& turn) const { return difference_of(parameters(turn), anchor_); }
 
-  // X <- X + outer(ubar); x_k <- X. `ubar` is used up.
+  // X <- X + outer(ubar); x_k <- X. Overwrites `ubar`.
   void apply(std::span<float> ubar, Transform& outer, Turn& turn) {
     apply(ubar, outer, parameters(turn));
   }

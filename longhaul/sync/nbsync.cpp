@@ -1,11 +1,11 @@
 // NBSync: the local steps of one window run while the updates of the window before are averaged, so
-// that nobody waits for the network.
+// that no worker waits for the network.
 //   Zhou et al., "NBSync: parallelism of local computing and global synchronization for fast
 //   distributed machine learning in WANs", IEEE Transactions on Services Computing, 2023; update,
 //   swap and mean as in its authors' public code (zhouhuaman/NBSync).
 //
-// In the paper's words: round t of the base class is window t + 1; the mean of the round is what
-// the server adds, which every worker adds to its own copy of W instead.
+// In the paper's terms, round t of the base class is window t + 1. The paper's server adds the mean
+// of the round to W; here every worker adds it to its own copy of W.
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/round_times.h"
@@ -17,21 +17,21 @@ namespace {
 
 class NBSync final : public Synchronous {
  public:
-  // No outer optimiser: momentum on top of a delay of a window overshoots.
+  // Without an outer optimiser: with a delay of one window, momentum overshoots.
   static SyncEntry entry() {
     return strategy_entry<NBSync>(
         {.name = "nbsync",
-         .summary = "local steps go on while the updates of the last window are averaged",
+         .summary = "continue local steps while the updates of the last window are averaged",
          .traits = {.bits = Bits::schedule,
                     .takes_outer = false,
                     .takes_gaps = true,
-                    .when_lost = "the open window ends without it, nobody pauses for it",
+                    .when_lost = "the open window ends without it, no worker pauses for it",
                     .lets_return = true},
-         // Windows short enough for a few rounds to get somewhere, and full now and then.
+         // Short windows, so that a few rounds make progress, and some windows are full.
          .small = {{"max_steps", {std::int64_t{4}}}},
-         .costs = {{.rounds = "when the last has come back",
+         .costs = {{.rounds = "when the last mean has arrived",
                     .sent = "an exchange of S",
-                    .waits_for = "nobody",
+                    .waits_for = "no node",
                     .staleness = "1 round",
                     .memory = "W, mark, update: 3 S"}}});
   }
@@ -54,16 +54,16 @@ class NBSync final : public Synchronous {
       LONGHAUL_KEY(first, "local steps before the first exchange", .min = 1);
       LONGHAUL_KEY(max_steps, "most local steps in a window (h_max); 0: as many as fit");
       LONGHAUL_KEY(weights,
-                   "updates count alike, or by the samples of their sites; steps, fednova: the "
+                   "updates count equally, or by the samples of their sites; steps, fednova: the "
                    "same two, each divided by its steps, the mean times the mean number of steps",
                    .choices = {"equal", "samples", "steps", "fednova"});
       LONGHAUL_KEY(effective_steps,
-                   "with weights steps or fednova: the mean is times so many steps at most "
+                   "with weights steps or fednova: most steps that the mean is multiplied by "
                    "(tau_eff); 0: the mean number of steps",
                    .max = 1e6);
       LONGHAUL_KEY(global_rate,
-                   "of the mean update, how much is added to the global model (eta_g); 0.25 to 0.5 "
-                   "where windows cover most of the way to a site's own minimum",
+                   "factor of the mean update when it is added to the global model (eta_g); 0.25 "
+                   "to 0.5 where windows cover most of the way to a site's own minimum",
                    .max = 10, .positive = true);
       LONGHAUL_KEY(keep,
                    "share of its own progress in the window that a worker keeps on top of the new "
@@ -72,14 +72,14 @@ class NBSync final : public Synchronous {
       visit_min_sites(visit, self.min_sites);
       LONGHAUL_KEY(
           orphan_s,
-          "without a global model for so long, and five times the last window, a worker pauses",
+          "without a global model for this long, and five times the last window, a worker pauses",
           .max = 1e9, .unit = "s", .positive = true);
       LONGHAUL_KEY(reset_optimizer, "start every window with a fresh local optimiser");
-      LONGHAUL_KEY(window_deadline,
-                   "a worker whose step goes on for so many times the median of its windows after "
-                   "the global model has come is late, and the next window goes on without it; 0: "
-                   "the window waits",
-                   .min = 0, .max = 1e6);
+      LONGHAUL_KEY(
+          window_deadline,
+          "a worker is late if its step lasts this many times the median of its windows after the "
+          "global model arrives; the next window continues without it; 0: the window waits",
+          .min = 0, .max = 1e6);
       visit_late(visit, self.late, self.min_clients);
     }
   };
@@ -128,8 +128,8 @@ class NBSync final : public Synchronous {
   struct Progress {
     std::vector<float> update;  // d
     std::vector<float> buffers;
-    Computed computed;  // h steps
-    Round since = 0;    // windows that were in the model that the first of them started from
+    Computed computed;  // of h steps
+    Round since = 0;    // number of windows in the model that the first step started from
     void add(Progress later) {
       LH_CHECK(update.size() == later.update.size());
       for (std::size_t i = 0; i < update.size(); ++i) update[i] += later.update[i];
@@ -147,7 +147,7 @@ class NBSync final : public Synchronous {
     since_ = turn.now();
   }
 
-  // The first window's update is made by its first steps; the others' were taken at the swap.
+  // The first steps make the update of the first window. Later updates are taken at the swap.
   void begin_round(Turn& turn) override {
     if (std::exchange(stands_by_, false)) return stand_by(turn);
     if (round() == 0) return;
@@ -165,7 +165,7 @@ class NBSync final : public Synchronous {
   bool has_model(const Turn& turn) const override {
     return is_behind_ || Synchronous::has_model(turn);
   }
-  // MODEL(t) has arrived, and x is at a step boundary.
+  // Called when MODEL(t) has arrived and x is at a step boundary.
   void mean_came(Turn& turn) override {
     if (!is_overdue_) return take_progress(turn);
     is_behind_ = true;
@@ -182,8 +182,8 @@ class NBSync final : public Synchronous {
     swap(turn);
   }
 
-  // A contribution to a mean of too few is given again. If all are late the next window waits for
-  // the deadline once more.
+  // Keeps the contribution for the next mean if this one has too few contributions. If all workers
+  // are late, the next window waits for the deadline again.
   void use_nothing(Turn& turn) override {
     if (auto again = std::exchange(given_, std::nullopt)) {
       if (late_) again->add(*std::move(late_));
@@ -193,7 +193,7 @@ class NBSync final : public Synchronous {
     is_behind_ ? end_window(turn) : swap(turn);
   }
 
-  // The steps since the last swap belong to a window that will not be.
+  // Drops the steps since the last swap, whose window does not take place.
   bool close(Turn& turn) override {
     closing_ = true;
     if (computing_) return false;
@@ -203,12 +203,12 @@ class NBSync final : public Synchronous {
     return true;
   }
 
-  // This worker has received W_t; the sender's progress in its windows is not its own. It gives
-  // its first update a window later.
+  // Called when this worker has received W_t. Drops the sender's progress in its windows. The first
+  // update of this worker follows one window later.
   void on_returned(Turn& turn) override {
     progress_ = {};
     window_ = {};
-    w_.resize(turn.params().size());  // it has that size, or the sender lies
+    w_.resize(turn.params().size());  // already this size, unless the sender's state is wrong
     std::ranges::copy(w_, turn.params().begin());
     std::copy_n(w_.begin(), mark_.size(), mark_.begin());
     since_ = turn.now();
@@ -226,7 +226,7 @@ class NBSync final : public Synchronous {
   bool fits(std::size_t parameters) const override {
     return Synchronous::fits(parameters) && mark_.size() == parameters && w_.size() >= parameters;
   }
-  // The next step, unless the window has enough of them or the others have been silent for long.
+  // Starts the next step, unless the window is full or no model has arrived for long.
   void on_idle(Turn& turn) override {
     if (computing_) return watch_step(turn);
     if (closing_) return;
@@ -243,7 +243,7 @@ class NBSync final : public Synchronous {
     turn.compute(LocalStep{});
   }
 
-  // It computes meanwhile.
+  // Called after a wait, during which this worker has computed.
   void waited(Wait what, Time took, Turn& turn) override {
     if (what == Wait::exchange) turn.record("sync_s", round(), seconds(took));
   }
@@ -264,16 +264,17 @@ class NBSync final : public Synchronous {
     progress_.since = version_;
   }
 
-  // DELTA(t, d, h). p_i = 1/N, or by samples; normalised: the mean of d_i / h_i times that of h_i.
+  // Sends DELTA(t, d, h). p_i = 1/N, or by samples; normalised: the mean of d_i / h_i times that of
+  // h_i.
   void hand_over(Turn& turn) {
-    Progress d = std::exchange(progress_, {});  // from here on the overlay has it
+    Progress d = std::exchange(progress_, {});  // the overlay now has the progress
     if (late_) {
       if (d.computed.steps > 0) late_->add(std::move(d));
       d = std::exchange(late_, std::nullopt).value();
     }
     std::vector<float> steps = norm().divide(d.update, d.computed);
     turn.record("steps", round(), double(d.computed.steps));
-    // 1 of everybody's update, whatever the speeds: the weak dependency. More of one that is late.
+    // Updates are 1 window old at any speed (the weak dependency), and older if they are late.
     const Round staleness = round() - d.since;
     turn.record("staleness", round(), double(staleness));
     if (staleness > 1) turn.record("late", round(), double(staleness - 1));
@@ -294,7 +295,7 @@ class NBSync final : public Synchronous {
     end_window(turn);
   }
 
-  // x = W_t + keep (x - mark);  mark = x. What of x - mark is not kept comes back in W_{t+1}.
+  // x = W_t + keep (x - mark);  mark = x. The part of x - mark that is not kept is in W_{t+1}.
   void install(double keep, Turn& turn) {
     const auto x = turn.params();
     const auto beta = float(keep);
@@ -304,7 +305,8 @@ class NBSync final : public Synchronous {
     std::copy_n(x.begin(), mark_.size(), mark_.begin());
   }
 
-  // The step that windows went on without is done: x is the newest W, and what it was from is late.
+  // Called when the step that windows did not wait for is done. x becomes the newest W, and the
+  // progress since the old one is late.
   void catch_up(Turn& turn) {
     const bool drops = config_.late == "drop";
     take_progress(turn);
@@ -327,7 +329,7 @@ class NBSync final : public Synchronous {
     end_round(w_, turn);
   }
 
-  // The others wait for the end of this worker's step, for the deadline at most.
+  // Sets the deadline of this worker's step, which the other workers wait for.
   void watch_step(Turn& turn) {
     if (config_.window_deadline == 0 || deadline_ || is_overdue_ || !mean_is_here(turn)) return;
     const auto allowed = times_.medians(config_.window_deadline);
@@ -344,26 +346,26 @@ class NBSync final : public Synchronous {
   static constexpr TimerId kDeadline{1};
 
   const Config config_;
-  std::vector<float> w_;     // W_t, with the buffers that belong to it
-  std::vector<float> mark_;  // up to where this worker's progress is handed over; parameters
-  Progress progress_;        // of the last window, until it is handed over
-  // What earlier windows went on without, to be handed over with the next progress.
+  std::vector<float> w_;     // W_t, with its buffers
+  std::vector<float> mark_;  // parameters up to which this worker's progress is handed over
+  Progress progress_;        // progress of the last window, until it is handed over
+  // Progress that earlier windows did not wait for; handed over with the next progress.
   std::optional<Progress> late_;
-  std::optional<Progress> given_;  // to this window, with a quorum
-  Computed window_;                // the window that runs
-  Round version_ = 0;              // windows that are in the model that it started from
-  Time since_{0};                  // it began
-  Time last_{0};                   // how long the one before took
+  std::optional<Progress> given_;  // contribution to this window, with a quorum
+  Computed window_;                // steps of the current window
+  Round version_ = 0;  // number of windows in the model that the current window started from
+  Time since_{0};      // start of the current window
+  Time last_{0};       // duration of the window before
   std::optional<Time> paused_;
   RoundTimes times_;
-  std::optional<Time> deadline_;  // of the step under way, while a mean waits for its end
-  bool is_overdue_ = false;       // it has passed
-  bool is_behind_ = false;        // a mean was used since: w_ is ahead of x
+  std::optional<Time> deadline_;  // deadline of the current step, while a mean waits for its end
+  bool is_overdue_ = false;       // whether the deadline has passed
+  bool is_behind_ = false;        // whether a mean was used during this step: w_ is ahead of x
   bool computing_ = false;
-  bool stands_by_ = false;  // has nothing to hand over: it has just returned
+  bool stands_by_ = false;  // whether it has just returned, without progress to hand over
   bool closing_ = false;
-  bool to_reset_ = false;   // the optimiser, before the next step
-  bool resetting_ = false;  // what is computed is that
+  bool to_reset_ = false;   // whether to reset the optimiser before the next step
+  bool resetting_ = false;  // whether the learner is resetting the optimiser
 };
 
 }  // namespace

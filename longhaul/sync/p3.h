@@ -1,20 +1,20 @@
 #pragma once
-// Priority-based parameter propagation: gradients averaged in every step, as in bsp, but layer by
-// layer. What is done of the backward pass leaves at once, layers near the input pass those near
-// the output on every link, and the next forward pass begins with the first layer's mean, while
-// deeper ones are still on their way.
+// Priority-based parameter propagation: gradients are averaged in every step, as in bsp, but layer
+// by layer. Each finished part of the backward pass leaves at once. On every link, layers near the
+// input pass those near the output. The next forward pass begins with the mean of the first layer,
+// while the means of deeper layers are still in transit.
 //   Jayarajan et al., "Priority-based parameter propagation for distributed DNN training", MLSys
 //   2019 (arXiv:1905.03960).
 //
 // Round k, parts p = 0 .. m-1 of the model from the input on, B_i the samples of worker i:
 //   for p = 0 .. m-1:   wait for gbar_p of round k-1;  x_p <- opt_p(x_p, gbar_p);  forward of p
 //   for p = m-1 .. 0:   backward of p;  g_p into the mean  gbar_p = sum B_i g_p,i / sum B_i
-// The values are those of bsp. Of what waits for a link, part p of a round goes before part p + 1.
+// The values are those of bsp. If both wait for a link, part p of a round goes before part p + 1.
 //
-// The paper has a parameter server and slices of a layer; here means are formed by any overlay, and
-// chunks are the slices. Parts and their order under losses are ours.
-// A worker that comes back stands in for the parts of the round that runs, and
-// begins the next one with the senior worker's model and optimiser.
+// The paper uses a parameter server and slices of a layer. Here any overlay forms the means, and
+// chunks are the slices. The parts and their order after losses are not from the paper. A returned
+// worker takes part in the parts of the current round without a contribution, and begins the next
+// round with the senior worker's model and optimiser.
 #include <algorithm>
 #include <memory>
 
@@ -52,8 +52,7 @@ class P3 final : public Strategy {
                     .when_lost = "agreed mean, goes on"}}});
   }
 
-  // Means of so many parts may be under way; an overlay keeps twice as many for peers that are
-  // ahead.
+  // Maximum number of means in progress; an overlay keeps twice as many for peers that are ahead.
   static constexpr std::size_t kMostParts = 32;
 
   struct Config {
@@ -111,7 +110,7 @@ class P3 final : public Strategy {
     if (senior == turn.self())
       return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                   turn);
-    // If the sender of the state is lost, the next senior sends its own after the round that runs.
+    // If the sender of the state is lost, the next senior sends its own after the current round.
     if (phase_ == Phase::standing_in || senior != state_sender_) phase_ = Phase::finding_round;
     state_sender_ = senior;
   }
@@ -132,7 +131,7 @@ class P3 final : public Strategy {
   }
 
   void on_progress(Turn& turn) override {
-    if (knows_model()) state_transfer_.drop_received();  // sent twice
+    if (knows_model()) state_transfer_.drop_received();  // received twice
     while (advance(turn)) {
     }
   }
@@ -158,7 +157,7 @@ class P3 final : public Strategy {
   const std::vector<LayerPart>& parts() const { return parts_; }
 
  private:
-  // Of a pass, of each part.
+  // Returns the share of each part in a pass.
   static Result<std::vector<double>> shares_of(const Config& config,
                                                const std::vector<LayerPart>& parts) {
     std::vector<double> shares = config.shares;
@@ -178,7 +177,7 @@ class P3 final : public Strategy {
     return shares;
   }
 
-  // Of a job whose model is not known yet, too, to which they need not fit.
+  // Accepts a job without a known model, whose parts need not match config.shares.
   static std::vector<double> known_shares(const Config& config,
                                           const std::vector<LayerPart>& parts) {
     if (auto shares = shares_of(config, parts)) return *std::move(shares);
@@ -187,20 +186,20 @@ class P3 final : public Strategy {
 
   enum class Phase : std::uint8_t {
     unstarted,
-    awaiting,  // the mean of part_ of the round before
-    applying,  // it
+    awaiting,  // waits for the mean of part_ of the round before
+    applying,  // applies it
     forward,
     deciding,  // the round before is complete: waits for a verdict
     backward,
     ended,
     failed,
-    // of a worker that has come back
+    // phases of a returned worker
     finding_round,
     standing_in,        // takes part in a round without contributing
-    awaiting_state,     // that the next round begins with
-    setting_optimizer,  // to the sender's
+    awaiting_state,     // waits for the state that the next round begins with
+    setting_optimizer,  // sets the optimiser to the sender's state
   };
-  // One move, if one can be made now.
+  // Makes one move, if one is possible now.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::awaiting:
@@ -219,8 +218,8 @@ class P3 final : public Strategy {
     }
   }
 
-  // The model of the round before is whole: whoever needs it is sent it before the next pass goes
-  // on.
+  // Called when the model of the round before is complete. Sends it to workers that need it, before
+  // the next pass continues.
   bool decide(Turn& turn) {
     if (turn.learner_is_busy()) return false;  // reads the optimiser's state
     const StopRule::Step step = stop_.after(done_ - 1);
@@ -237,9 +236,8 @@ class P3 final : public Strategy {
     return false;
   }
 
-  // x_p <- opt_p(x_p, gbar_p) once gbar_p of the round before is here. Nobody has given to it if
-  // all
-  // who did are lost: then the part stays as it is, at all alike.
+  // Applies x_p <- opt_p(x_p, gbar_p) when gbar_p of the round before has arrived. If all
+  // contributors to the mean are lost, the part stays unchanged at all workers.
   bool take_mean(Turn& turn) {
     const bool is_last = part_ + 1 == parts_.size();
     if (is_last && !take_buffers(turn)) return false;
@@ -261,7 +259,8 @@ class P3 final : public Strategy {
     return false;
   }
 
-  // Of the round before; averaged exactly, and complete with it. False: they are not here yet.
+  // Takes the mean of the buffers of the round before, which is exact. Returns false if it has not
+  // arrived yet.
   bool take_buffers(Turn& turn) {
     if (has_buffers_ || place_.layout->buffers().length == 0) return true;
     const auto mean = overlay_->poll({round_ - 1, 0, buffers_range()});
@@ -272,7 +271,8 @@ class P3 final : public Strategy {
     return true;
   }
 
-  // With its last part the round is complete: its model may be the last.
+  // Called when the part is applied. The last part completes the round, whose model may be the last
+  // of the run.
   void applied(Turn& turn) {
     if (part_ + 1 < parts_.size()) return go_forward(turn);
     asked_ = turn.now();
@@ -282,7 +282,7 @@ class P3 final : public Strategy {
     stop_.round_done(done_ - 1, turn.params(), samples_, within(stop_, turn));
   }
 
-  // A part of a pass, or of the optimiser's step, is done.
+  // Called when a part of a pass, or of the optimiser's step, is done.
   void move_on(const StepResult& step, Turn& turn) {
     compute_s_ += seconds(step.elapsed);
     switch (phase_) {
@@ -326,7 +326,7 @@ class P3 final : public Strategy {
                               .share = (1 - config_.forward_share) * share(part_)});
   }
 
-  // g_p leaves; loss and samples are the first backward part's.
+  // Sends g_p. Loss and samples are those of the first backward part.
   void send_part(const StepResult& step, Turn& turn) {
     if (part_ + 1 == parts_.size()) {
       own_samples_ = step.samples;
@@ -343,7 +343,7 @@ class P3 final : public Strategy {
     if (!begun) fail(begun.error(), turn);
   }
 
-  // false: it has failed
+  // Returns false if the strategy has failed.
   bool send_buffers(Turn& turn) {
     const std::uint64_t length = place_.layout->buffers().length;
     if (length == 0) return true;
@@ -355,7 +355,7 @@ class P3 final : public Strategy {
     return bool(begun);
   }
 
-  // Of the overlay's vectors: the lower, the sooner it leaves.
+  // Returns the overlay's range of the part. A lower range leaves sooner.
   std::uint32_t range(std::size_t part) const {
     return std::uint32_t(config_.order == "fifo" ? parts_.size() - 1 - part : part);
   }
@@ -367,9 +367,9 @@ class P3 final : public Strategy {
     turn.fail({error.kind, who("p3, round " + std::to_string(round_), turn.place()) + error.what});
   }
 
-  // Of workers that have come back.
+  // Returns false at a returned worker without a model.
   bool knows_model() const { return phase_ < Phase::finding_round; }
-  // of each range
+  // Returns the length of each range.
   std::map<std::uint32_t, std::uint64_t> lengths() const {
     std::map<std::uint32_t, std::uint64_t> all;
     for (std::size_t p = 0; p < parts_.size(); ++p) all[range(p)] = parts_[p].values.length;
@@ -377,7 +377,8 @@ class P3 final : public Strategy {
     return all;
   }
 
-  // A contribution from before it was lost says nothing.
+  // Notes the epoch of the mean and the returned workers that contributed. A contribution from
+  // before the loss of its worker does not count.
   void note_returned(const Outcome& mean, Turn&) {
     formed_ = part_ == 0 ? mean.epoch : std::max(formed_, mean.epoch);
     std::erase_if(returned_, [&](const auto& one) {
@@ -385,8 +386,8 @@ class P3 final : public Strategy {
     });
   }
 
-  // A worker that has stood in for a part of the round waits for the state that the next begins
-  // with.
+  // A worker that took part in this round without a contribution waits for the state that the next
+  // round begins with.
   void note_who_needs_state() {
     std::erase_if(returned_, [&](const auto& one) { return state_transfer_.has_state(one.first); });
     for (const auto& [rank, since] : returned_)
@@ -410,7 +411,8 @@ class P3 final : public Strategy {
     ar.floats(turn.params());
   }
 
-  // In the older of the two rounds that run: of some parts its mean may have been formed before.
+  // Takes part in the older of the two current rounds. The means of some of its parts may exist
+  // already.
   bool stand_in(Turn& turn) {
     std::optional<Round> first;
     const auto all = lengths();
@@ -435,9 +437,10 @@ class P3 final : public Strategy {
     return phase_ == Phase::standing_in;
   }
 
-  // A mean is of no use to a worker without the model that it changes.
+  // Ends when every mean has arrived. The means are discarded: this worker has no model to apply
+  // them to.
   bool end_stand_in(Turn& turn) {
-    // No mean comes any more if the others have ended.
+    // No mean arrives if the other workers have ended.
     if (state_transfer_.received() && state_transfer_.received()->last)
       return begin_from_state(turn);
     for (const auto& [range, length] : lengths()) {
@@ -445,8 +448,8 @@ class P3 final : public Strategy {
       if (overlay_->next_round(0, range).value_or(0) <= done_) return false;
     }
     ++done_;
-    // Until the overlay has had a mean of every part here, a new view makes it forget what it is
-    // given of that part: then stand in once more.
+    // Until the overlay has had a mean of every part here, a new view makes it forget the exchanges
+    // of that part. Then this worker takes part once more.
     phase_ = stands_in_all_ ? Phase::awaiting_state : Phase::finding_round;
     return true;
   }
@@ -481,30 +484,30 @@ class P3 final : public Strategy {
   const Config config_;
   const Place place_;
   const std::vector<LayerPart> parts_;
-  const std::vector<double> shares_;  // of a pass, of each part
+  const std::vector<double> shares_;  // share of each part in a pass
   const std::unique_ptr<Overlay> overlay_;
   StopRule stop_;
   StateTransfer state_transfer_;
 
   Phase phase_ = Phase::unstarted;
-  Round first_ = 0;  // with whose gradient this worker has begun
-  Round round_ = 0;  // whose gradient is computed
-  Round done_ = 0;   // rounds whose model is complete
+  Round first_ = 0;  // first round whose gradient this worker has computed
+  Round round_ = 0;  // round whose gradient is computed
+  Round done_ = 0;   // number of rounds with a complete model
   std::uint32_t part_ = 0;
-  StepResult step_;                // within one turn
-  std::uint64_t samples_ = 0;      // used by all in the rounds done
-  std::uint64_t own_samples_ = 0;  // of this round
-  bool has_buffers_ = false;       // of the round before: in params()
+  StepResult step_;                // valid within one turn
+  std::uint64_t samples_ = 0;      // samples used by all workers in the rounds done
+  std::uint64_t own_samples_ = 0;  // samples of this worker in this round
+  bool has_buffers_ = false;       // whether params() holds the buffers of the round before
   double loss_ = 0;
-  double compute_s_ = 0, wait_s_ = 0;  // of this round
-  Time asked_{0};                      // since when a mean or a verdict is awaited
-  // Live workers that have come back, with the epoch, until they are known to have the model; those
-  // that wait for the state that the next round begins with.
+  double compute_s_ = 0, wait_s_ = 0;  // seconds in this round
+  Time asked_{0};                      // start of the wait for a mean or a verdict
+  // Live workers that have returned, with their epoch, until they have the model. The second set
+  // are those that wait for the state of the next round.
   std::map<Rank, Epoch> returned_;
   std::set<Rank> needs_state_;
-  Epoch formed_ = 0;  // the newest in which a mean of the round before was formed
+  Epoch formed_ = 0;  // newest epoch in which a mean of the round before was formed
   OptimizerTransfer optimizer_;
-  // At one that has come back: who is to send the state; whether it stands in for all parts.
+  // A returned worker's sender of the state, and whether it takes part in all parts.
   Rank state_sender_ = 0;
   bool stands_in_all_ = true;
 };

@@ -1,4 +1,4 @@
-// PowerSGD: as bsp, but of each weight matrix of the gradient a product of rank r is averaged.
+// PowerSGD: like bsp, but averages a product of rank r for each weight matrix of the gradient.
 //   Vogels, Karimireddy, Jaggi, "PowerSGD: practical low-rank gradient compression for distributed
 //   optimization", NeurIPS 2019, algorithms 1 (compression) and 2 (error feedback)
 #include "longhaul/sync/entry.h"
@@ -10,7 +10,7 @@ namespace {
 
 class PowerSgd final : public GradientRounds {
  public:
-  // Factors must not be sparse, and their errors not be added to those of other factors.
+  // Factors must not be sparse, and an error must not be added to other factors.
   static SyncEntry entry() {
     return strategy_entry<PowerSgd>(
         {.name = "power_sgd",
@@ -25,14 +25,14 @@ class PowerSgd final : public GradientRounds {
                     .waits_for = "all, twice every step",
                     .staleness = "0",
                     .memory = "error: S; factors: as sent",
-                    .when_lost = "agreed mean, goes on"}}});
+                    .when_lost = "agreed mean, continues"}}});
   }
 
   struct Config {
     std::uint32_t rank = 2;
     bool warm_start = true;
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(rank, "of the products that stand for matrices (r)", .min = 1, .max = 1024);
+      LONGHAUL_KEY(rank, "rank of the products that stand for matrices (r)", .min = 1, .max = 1024);
       LONGHAUL_KEY(warm_start, "begin with the last step's Q, not with a new one");
     }
   };
@@ -71,7 +71,7 @@ class PowerSgd final : public GradientRounds {
   // P <- orthonormal(P);  Q <- sum B_k D_k^T P / sum B_k
   void use_mean(std::span<float> mean, Turn& turn) override {
     p_.assign(mean.begin(), mean.end());
-    if (factors_.right_size() == 0) return use_second_mean({}, turn);  // nothing is factored
+    if (factors_.right_size() == 0) return use_second_mean({}, turn);  // no matrix is factored
     std::vector<float> q;
     if (!turn.place().phantom) {
       factors_.orthonormalise(p_);
@@ -80,17 +80,17 @@ class PowerSgd final : public GradientRounds {
     contribute_second(q, turn);
   }
 
-  // gbar = P Q^T;  e_k <- D_k - gbar where that is factored, else 0;  x <- opt(x, outer(gbar))
+  // gbar = P Q^T;  e_k <- D_k - gbar where factored, else 0;  x <- opt(x, outer(gbar))
   void use_second_mean(std::span<float> mean, Turn& turn) override {
     if (turn.place().phantom) return apply({}, turn);
     q_.assign(mean.begin(), mean.end());
     std::vector<float> gbar = factors_.product(p_, q_);
     for (std::size_t i = 0; i < error_.size(); ++i) error_[i] -= gbar[i];
-    factors_.clear_rest(error_);  // nothing is lost of what is not factored
+    factors_.clear_rest(error_);  // values that are not factored have no error
     apply(gbar, turn);
   }
 
-  // The error of the sender's factors is not this worker's.
+  // Clears the error, which belongs to the sender's factors.
   void on_returned(Turn& turn) override {
     std::ranges::fill(error_, 0.f);
     GradientRounds::on_returned(turn);
@@ -102,7 +102,7 @@ class PowerSgd final : public GradientRounds {
            q_.size() == (parameters > 0 ? factors_.right_size() : 0);
   }
 
-  // Q ~ N(0, 1), the same on all; of a warm start only where a column has come to nothing.
+  // Draws Q ~ N(0, 1), equal at all workers; with a warm start only for columns that became zero.
   void draw(Turn& turn) {
     if (!config_.warm_start) std::ranges::fill(q_, 0.f);
     Random random = turn.random(Purpose::codec, round(), 0);
@@ -111,8 +111,8 @@ class PowerSgd final : public GradientRounds {
 
   const Config config_;
   const power::LowRank factors_;
-  std::vector<float> error_;  // e; from a gradient until its mean is here: g + e
-  std::vector<float> p_, q_;  // the newest means, equal on all
+  std::vector<float> error_;  // e; between a gradient and its mean: g + e
+  std::vector<float> p_, q_;  // newest means, equal at all workers
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// The settings min_sites, min_clients and late: the least number of sites of a run, the least
-// number of workers in a mean, and the use of an update that misses its round.
+// The settings min_sites (least number of sites of a run), min_clients (least number of workers in
+// a mean) and late (use of an update that misses its round).
 #include <algorithm>
 #include <set>
 #include <string>
@@ -61,7 +61,8 @@ inline Status enough_sites(std::uint32_t min_sites, const Place& place, const Vi
                      "; lost: " + names + ". Bring them back and resume, or lower min_sites");
 }
 
-// An Error if more than the workers that compute in a round, a `share` of all.
+// Returns an Error if `min_clients` exceeds the number of workers that compute in a round, which is
+// a `share` of all workers.
 inline Status check_min_clients(std::uint32_t min_clients, const Place& place, double share = 1) {
   const auto workers = place.members.with(Role::worker).size();  // known; every node asks
   const auto drawn = std::uint64_t(std::max(1.0, whole_nearest(share * double(workers))));

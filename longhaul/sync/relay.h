@@ -1,18 +1,18 @@
 #pragma once
 // Relay is the strategy of a node without a learner: a hub's server on a site of its own, or a
-// witness. Its overlay serves the others; it computes nothing and decides nothing, so it arrives at
-// the finish barrier at once and is released when all workers have.
+// witness. Its overlay serves the other nodes. It computes and decides nothing, so it arrives at
+// the finish barrier at once and is released when all workers have arrived.
 #include "longhaul/core/registry.h"
 
 namespace longhaul::sync {
 
-// What nodes with and without a learner own alike: their messages meet.
+// Children of nodes with and without a learner, which exchange messages.
 inline constexpr ChildName kOverlayChild{0, "overlay"}, kServiceChild{3, "service"};
 
 class Relay final : public Strategy {
  public:
-  // Without an overlay it serves nobody. `service`: what the strategy of the workers has beside its
-  // overlay, and serves here.
+  // Without an overlay the node serves no other node. `service`: the second machine of the workers'
+  // strategy that is also served here; may be null.
   Relay(SyncParts parts, bool lets_return, std::unique_ptr<Machine> service = nullptr)
       : overlay_(std::move(parts.overlay)),
         service_(std::move(service)),
@@ -27,7 +27,7 @@ class Relay final : public Strategy {
       turn.fail(
           state_lost("all workers are lost: nobody is left to train; restart them and resume"));
   }
-  Round rounds_done() const override { return 0; }  // it holds no model
+  Round rounds_done() const override { return 0; }  // holds no model
   bool lets_return() const override { return lets_return_; }
   std::string waiting_for() const override { return ""; }
 

@@ -1,19 +1,19 @@
 #pragma once
-// Selective multicast, lock step: after its local steps each worker sends its model to a few
-// receivers, chosen by bandwidth so that all are done soon, and mixes its model with those that it
-// receives.
+// Selective multicast in lock step. After its local steps each worker sends its model to a few
+// receivers, chosen by bandwidth so that all workers finish soon. It mixes its model with the
+// received ones.
 //   Luo et al., "Efficient parameter synchronization for peer-to-peer distributed learning with
-//   selective multicast", IEEE Transactions on Services Computing, 2024, algorithm 1. Ours: the
-//   mixing, what happens on a loss, and that rates are those of [wan].
+//   selective multicast", IEEE Transactions on Services Computing, 2024, algorithm 1. Not in the
+//   paper: the mixing, the handling of losses, and rates from [wan].
 //
-// With M_i for the workers whose models worker i receives in a round, in the order of ranks, in
+// M_i are the workers whose models worker i receives in a round. Sums are in the order of ranks, in
 // double, rounded once:
 //   x_i <- (x_i + sum_{j in M_i} x_j) / (1 + |M_i|)
-// With payload = "update" and n workers, d_ji for what j owes i (selmcast/debts.h):
+// With payload = "update" and n workers, d_ji is the debt of j to i (selmcast/debts.h):
 //   x_i <- x_i + sum_{j in M_i} d_ji
 //
-// With models, a worker that comes back is given the manager's (selmcast/planning.h). With updates
-// nobody could say which of them are in the model that it would get.
+// With models, a returned worker receives the manager's model (selmcast/planning.h). With updates
+// no worker can return, because no node knows which updates the received model would contain.
 #include <functional>
 
 #include "longhaul/core/vector_channel.h"
@@ -34,11 +34,11 @@ enum class SelmcastPhase : std::uint8_t {
   ready,
   computing,
   planning,    // waits for the plan
-  exchanging,  // sends its model, and waits for those that the plan says
+  exchanging,  // sends its model, and waits for the models of the plan
   deciding,    // waits for a verdict
-  averaging,   // takes part in the mean that the run ends with
+  averaging,   // takes part in the final mean of the run
   ended,
-  outside  // has come back: waits for a model
+  outside  // a returned worker waits for a model
 };
 
 class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
@@ -130,7 +130,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
     planning_.ready(samples_, within(planning_, turn));
   }
 
-  // The overlay starts after its parent: the first round begins here.
+  // The first round starts here, because the overlay starts after its parent.
   void on_progress(Turn& turn) override {
     if (phase_ == Phase::not_started) return;
     receive(turn);
@@ -164,15 +164,15 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
   }
 
  private:
-  // One of this round and, from a worker that ended its round a moment ago, one of the next.
+  // One of this round, and one of the next from a worker that has just ended its round.
   static constexpr std::uint32_t kModelsOfASender = 2;
-  // A worker waits for the verdict on a round before it begins the next; others may still be in it.
+  // A worker waits for the verdict on a round before it starts the next; others may still be in it.
   static constexpr Round kApart = 2;
 
   static bool is_ssp(const Settings& settings) { return settings.text("mode") == "ssp"; }
 
   static void adapt_selmcast(const Settings& settings, SyncTraits& traits) {
-    // Measured rates are those of the run's own time.
+    // Measured rates depend on the times of the run.
     if (is_ssp(settings) || settings.text("rates") == "measured") traits.bits = Bits::schedule;
     if (settings.text("multicast") == "l3") traits.network_multicast = selmcast::kMulticastPriority;
     if (is_ssp(settings)) traits.lets_return = false;
@@ -198,14 +198,15 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
 
   using Channel = VectorChannel<selmcast::Header>;
   using Phase = SelmcastPhase;
-  // A plan is made when all are ready for its round: nothing can come of a later one.
+  // Admits models of the current round. A plan is made when all workers are ready for its round, so
+  // models of a later round cannot arrive.
   Result<bool> admit(Rank from, const selmcast::Header& header, const ContentShape& shape) {
     if (shape.kind != ContentKind::values || shape.range.offset != 0 ||
         shape.range.length != size_ || !place_.member(from).is(Role::worker))
       return malformed("a vector that is no model of a worker");
-    // Of a plan that is older than this node's return.
+    // The plan is older than this node's return.
     if (phase_ == Phase::outside || header.round < joined_at_) return false;
-    // A worker that was left out of a plan is owed what it is sent all the same.
+    // An update also counts at a worker that was left out of its plan.
     if (header.round < done_) return sends_updates() && phase_ < Phase::averaging;
     if (header.round > done_ || (phase_ != Phase::planning && phase_ != Phase::exchanging))
       return malformed("a model of a round that has not been planned");
@@ -214,7 +215,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
   }
 
   void receive(Turn& turn) {
-    channel_->drop_lost();  // of a lost peer: on_view() has seen to it
+    channel_->drop_lost();  // on_view() has handled lost peers
     while (const auto sent = channel_->sent()) {
       sending_.erase(sent->to);
       meter_.sent(sent->to, sent->bytes, sent->took);
@@ -227,7 +228,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
     }
   }
 
-  // An update of a round that is over here, which its sender has counted as delivered.
+  // Adds an update of an earlier round. Its sender has counted the update as delivered.
   void add_late(const Channel::Received& one) {
     if (place_.phantom) return;
     auto sum = std::make_shared<std::vector<float>>(*one.content.values());
@@ -236,7 +237,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
     late_ = std::move(sum);
   }
 
-  // One move of the round, if one can be made now.
+  // Makes one transition of the round if possible. Returns true if another can follow at once.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::ready: {
@@ -278,7 +279,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
     }
   }
 
-  // Its model to the receivers of the plan.
+  // Sends this worker's model to the receivers of the plan.
   void exchange(Turn& turn) {
     const auto x = turn.params();
     if (!all_finite(x))
@@ -307,7 +308,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
         {.coding = Coding::up, .group = 0, .report_sent = true}, within(*channel_, turn));
   }
 
-  // To each what it is owed. What the codec leaves out of it stays a debt.
+  // Sends each receiver its debt. The error of the codec stays in the debt.
   void send_debts(Turn& turn) {
     const SendOptions options{.coding = Coding::up, .report_sent = true};
     for (const Rank rank : plan_.receivers) {
@@ -324,19 +325,19 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
   }
 
   bool sends_updates() const { return config_.payload == "update"; }
-  // The senders of the plan whose models have not come.
+  // Returns the senders of the plan whose models have not arrived.
   std::vector<Rank> missing() const {
     return those_of(plan_.expected, [&](Rank rank) {
       return !received_.contains(rank) && !planning_.is_left_out(rank);
     });
   }
 
-  // x_i <- (x_i + sum of what it has received) / (1 + their number), buffers too
+  // Sets x_i to (x_i + sum of received models) / (1 + their number), buffers too.
   void mix(Turn& turn) {
     std::vector<Snapshot> models;
     for (const Rank rank : plan_.expected)
       if (const auto it = received_.find(rank); it != received_.end()) models.push_back(it->second);
-    if (sends_updates()) {  // also of those who left this node out of their plan
+    if (sends_updates()) {  // also from senders that left this node out of their plan
       models.clear();
       for (const auto& [rank, update] : received_) models.push_back(update);
       if (late_) models.push_back(late_);
@@ -353,7 +354,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
     meter_.end_round(turn.now() - planned_);
   }
 
-  // What is owed, and what has come late, is in the mean that the run ends with.
+  // Adds the debts and the late updates to the model for the final mean of the run.
   void settle(Turn& turn) {
     const auto x = turn.params();
     debts_.settle(x);
@@ -369,8 +370,8 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
     stop_.round_done(done_ - 1, turn.params(), all_samples_, within(stop_, turn));
   }
 
-  // Who has come back is given the manager's model and the next round; or, the run being over, its
-  // part in the mean that it ends with.
+  // Sends returned workers the manager's model and the next round. After training, a returned
+  // worker only takes part in the final mean of the run.
   void let_in(Turn& turn) {
     if (phase_ == Phase::ended) {
       final_return_.serve(within(final_return_, turn));
@@ -404,7 +405,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
   std::string place_in_run() const override { return "selmcast, round " + std::to_string(done_); }
 
   const Config config_;
-  const std::uint64_t size_;  // of the layout
+  const std::uint64_t size_;  // size of the layout
   const Place place_;
   std::unique_ptr<Channel> channel_;
   const selmcast::PlanConfig plan_config_;
@@ -412,18 +413,18 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
   StopRule stop_;
   StateTransfer state_transfer_;
 
-  Round done_ = 0;                     // also the round that runs
-  Round joined_at_ = 0;                // its first
-  std::uint64_t samples_ = 0;          // that this worker has used
-  std::uint64_t all_samples_ = 0;      // that all have, by the last plan
-  selmcast::Planning::Plan plan_;      // of the round that runs
-  std::set<Rank> admitted_;            // whose model of this round is here or on its way
-  std::map<Rank, Snapshot> received_;  // of this round
-  std::set<Rank> sending_;             // receivers for which the host does not have all yet
-  Time asked_{0}, planned_{0};         // since when the plan is awaited; when it came
+  Round done_ = 0;                 // completed rounds; also the current round
+  Round joined_at_ = 0;            // first round of this worker
+  std::uint64_t samples_ = 0;      // samples that this worker has used
+  std::uint64_t all_samples_ = 0;  // samples of all workers, by the last plan
+  selmcast::Planning::Plan plan_;  // plan of the current round
+  std::set<Rank> admitted_;        // senders whose model of this round has arrived or is in transit
+  std::map<Rank, Snapshot> received_;  // models of this round
+  std::set<Rank> sending_;             // receivers whose model the host has not taken completely
+  Time asked_{0}, planned_{0};         // start of the wait for the plan; its arrival
   selmcast::RateMeter meter_;
   selmcast::Debts debts_;  // payload = "update"
-  Snapshot late_;          // the same: sum of what came of rounds that were over here
+  Snapshot late_;          // the same: sum of late updates
 };
 
 }  // namespace longhaul::sync

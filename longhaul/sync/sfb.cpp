@@ -12,13 +12,14 @@ namespace {
 
 constexpr Service kFactorService{.priority = 3}, kSfbControl{.priority = 5},
     kModelService{.priority = 4};
-// Two moments each of the optimiser and of [outer], and room for the rest.
+// Models: two moments each of the optimiser and of [outer], and room for the rest.
 constexpr std::uint64_t kMostModels = 8;
 constexpr std::uint32_t kMostNodes = 4096, kClocksUnread = 2, kControlsUnread = 8;
-constexpr std::uint64_t kMostRestBytes = 1000000;  // staleness > 0: sent to everybody
+constexpr std::uint64_t kMostRestBytes = 1000000;  // staleness > 0: sent to all workers
 
-// With partial spread a worker hears of each other one once in a cycle, and in a view with
-// newcomers one clock later. The longest cycle of any workers who may be left.
+// Returns the maximum lead of a worker with partial spread. A worker receives from each other one
+// once in a cycle, and in a view with newcomers one clock later. The longest cycle over all numbers
+// of workers counts, since workers may be lost.
 std::uint32_t lead_of(const sfb::Config& config, const Place& place) {
   if (config.spread != "partial") return 0;
   std::uint32_t longest = 0;
@@ -69,7 +70,7 @@ Status check_sfb(const sfb::Config& config, const SyncParts& with, const Place& 
   if (rest > kMostRestBytes)
     return invalid("[sync] staleness: expected 0, since " + std::to_string(rest) +
                    " bytes of the gradient do not go as factors, and more than " +
-                   std::to_string(kMostRestBytes) + " are not sent to everybody");
+                   std::to_string(kMostRestBytes) + " are not sent to every worker");
   return Ok{};
 }
 
@@ -80,8 +81,8 @@ Result<std::unique_ptr<Strategy>> make_sfb(const Settings& settings, SyncParts w
   LH_TRY(check_sfb(config, with, place));
   if (!(with.rate > 0))
     return invalid(
-        "[sync] kind = \"sfb\": every node takes the steps of all, at one [optimizer] rate: "
-        "remove rate from [[site]]");
+        "[sync] kind = \"sfb\": every node takes the steps of all workers, at one [optimizer] "
+        "rate: remove rate from [[site]]");
   return make_strategy<Sfb>(settings, std::move(with), place);
 }
 
@@ -103,8 +104,8 @@ void adapt_sfb(const Settings& settings, SyncTraits& traits) {
   traits.takes_outer = false;
 }
 
-// Ranges of the overlay's vectors: the rest of the first stage, buffers, the rest of the others.
-// With partial spread: the model that the run ends with, models, the rest of each stage.
+// Returns the overlay's range of a stage. Ranges: the rest of the first stage, buffers, the rest of
+// the other stages. With partial spread: the final model, models, the rest of each stage.
 std::uint32_t mean_range(std::uint32_t stage, bool is_partial) {
   if (is_partial) return stage + 2;
   return stage == 0 ? 0 : stage + 1;
@@ -116,11 +117,11 @@ SyncEntry Sfb::entry() {
   return strategy_entry<Sfb>(
       {.name = "sfb",
        .summary = "send the factors of a matrix gradient instead of the matrix",
-       .sends = "Of a fully connected layer a worker sends the factors of its gradient where they "
+       .sends = "For a fully connected layer a worker sends the factors of its gradient where they "
                 "are smaller than the matrix. The rest goes over the overlay as a mean",
        .traits = {.no_feedback = "has nothing to add an error to: every clock has other factors",
                   .takes_unbiased = false,
-                  .when_lost = "the others agree which of its clocks count and go on",
+                  .when_lost = "the others agree which of its clocks count and continue",
                   .lets_return = true,
                   .asks = "sufficient factors",
                   .mean_at_end = true},
@@ -206,7 +207,8 @@ Sfb::Sfb(const Config& config, SyncParts with, const Place& place)
   own(*models_, {6, "models"});
 }
 
-// A clock's messages of one origin: of each layer, and when no mean is awaited of the rest.
+// Returns the number of messages of one origin in a clock: one per layer, and one for the rest if
+// no mean of it is awaited.
 std::uint32_t Sfb::kinds_of_parts() const {
   return std::uint32_t(parts_.layers().size()) + (is_eager() && parts_.rest_length() > 0 ? 1 : 0);
 }
@@ -219,7 +221,7 @@ void Sfb::on_start(Turn& turn) {
 void Sfb::on_progress(Turn& turn) {
   if (phase_ == Phase::unstarted || phase_ == Phase::failed) return;
   if (place_.comes_back() && turn.view().epoch == 0) return;  // not let in yet
-  if (has_entered_) receive(turn);                            // in the view that it was sent in
+  if (has_entered_) receive(turn);  // in the view that the factors were sent in
   if (!has_entered_ || epoch_ != turn.view().epoch) enter_view(turn);
   receive_control(turn);
   receive(turn);
@@ -229,12 +231,12 @@ void Sfb::on_progress(Turn& turn) {
   }
 }
 
-// One move, if one can be made now.
+// Makes one move, if one is possible now.
 bool Sfb::advance(Turn& turn) {
   const Round s = config_.staleness;
   switch (phase_) {
     case Phase::ready:
-      if (turn.learner_is_busy()) return false;  // its optimiser was read for nobody
+      if (turn.learner_is_busy()) return false;  // busy with a state no longer needed
       if (is_eager()) apply_arrived(turn);
       if (is_eager() && (!is_settled_ || !is_complete(clock_ - std::min(clock_, s)))) return false;
       if (clock_ > 0 && is_eager()) turn.record("wait_s", clock_, seconds(turn.now() - asked_));
@@ -290,7 +292,7 @@ void Sfb::on_computed(const Computed&, Turn& turn) {
     return;
   }
   if (phase_ == Phase::applying) return end_clock(turn);
-  if (phase_ != Phase::computing) return;  // it has failed
+  if (phase_ != Phase::computing) return;  // the run has failed
   on_stage(step, turn);
   if (phase_ == Phase::failed) return;
   if (++stage_ < stages_.size()) return compute(turn);
@@ -310,12 +312,13 @@ void Sfb::end_clock(Turn& turn) {
     turn.record("sent_bytes", clock_ - 1, double(std::exchange(sent_bytes_, 0)));
     turn.record("saved_bytes", clock_ - 1, saved_bytes(live_.size()));
   }
-  // Who has sent clock c lacks none before c - s, and who is in clock c + s + 1 lacks none of it.
+  // A worker that has sent clock c has all clocks before c - s. A worker in clock c + s + 1 has all
+  // of clock c.
   const Round s = config_.staleness, kept = is_eager() ? 2 * s + 2 : 1;
   if (is_partial()) {
     for (const Rank rank : live_) store_.begin_at(rank, clock_);
     if (clock_ % config_.mean_every == 0) return begin_mixing(turn);
-  } else if (clock_ > kept && is_settled_) {  // else it is reported
+  } else if (clock_ > kept && is_settled_) {  // otherwise the clocks are reported
     store_.drop_before(clock_ - kept);
   }
   finish_clock(turn);
@@ -431,10 +434,9 @@ void Sfb::state(Archive& ar) {
   coder_.state(ar);
 }
 
-// --- How a worker of sync/sfb.h computes its gradient, whole or in stages, and what leaves with
-// each.
+// --- Gradients of a worker of sync/sfb.h, whole or in stages, and the messages of each stage
 
-// The whole gradient, or its next stage.
+// Computes the whole gradient, or its next stage.
 void Sfb::compute(Turn& turn) {
   optimizer_.forget();
   if (!config_.wait_free) {
@@ -452,7 +454,7 @@ void Sfb::compute(Turn& turn) {
   turn.compute(part);
 }
 
-// What is done of the gradient leaves: factors to the others, the rest into a mean.
+// Sends the finished part of the gradient: factors to the other workers, the rest into a mean.
 void Sfb::on_stage(const StepResult& step, Turn& turn) {
   compute_s_ += seconds(step.elapsed);
   if (stage_ == 0) {
@@ -466,8 +468,8 @@ void Sfb::on_stage(const StepResult& step, Turn& turn) {
   if (phase_ != Phase::failed && !is_eager()) begin_mean(turn);
 }
 
-// u_p and v_p of these layers, which are from the output down; step.factors has them from the
-// input up.
+// Sends u_p and v_p of these layers, which are listed from the output down. step.factors has them
+// from the input up.
 void Sfb::send_factors(const StepResult& step, const std::vector<std::uint32_t>& layers,
                        Turn& turn) {
   const bool phantom = turn.place().phantom;
@@ -502,7 +504,7 @@ void Sfb::send_factors(const StepResult& step, const std::vector<std::uint32_t>&
   }
 }
 
-// With staleness: r_p, to everybody.
+// With staleness: sends r_p to all workers.
 void Sfb::send_rest(Turn& turn) {
   if (kinds_of_parts() == parts_.layers().size()) return;
   const sfb::FactorsHeader header{.epoch = epoch_,
@@ -531,7 +533,7 @@ void Sfb::begin_mean(Turn& turn) {
 
 void Sfb::begin_buffers(Turn& turn) {
   const std::uint64_t length = place_.layout->buffers().length;
-  if (length == 0 || is_partial()) return;  // then they are in the means of models
+  if (length == 0 || is_partial()) return;  // the means of models contain them
   Overlay& overlay = final_.overlay();
   const Status begun = overlay.begin(
       {clock_, 0, kBuffersRange}, {},
@@ -565,9 +567,9 @@ bool Sfb::is_mean_here() {
   return is_here && (!has_extras || extras_);
 }
 
-// --- What a worker of sync/sfb.h does with the gradients that are here.
+// --- Application of received gradients by a worker of sync/sfb.h
 
-// g into grads(), and the optimiser over it: momentum moves once a clock.
+// Sets grads() to g and starts the optimiser: momentum moves once per clock.
 void Sfb::apply_sum(Turn& turn) {
   turn.record("wait_s", clock_, seconds(turn.now() - asked_));
   const auto g = turn.grads().first(parameter_count(turn.place()));
@@ -583,7 +585,7 @@ void Sfb::apply_sum(Turn& turn) {
       samples += piece.header.samples;
       weights.push_back(double(piece.header.samples));
       auto decoded = sfb::decode(piece.header, layer, piece.content, coder_);
-      LH_CHECK(decoded);  // it was when it came
+      LH_CHECK(decoded);  // was checked on arrival
       factors.push_back(*std::move(decoded));
     }
     if (g.empty()) continue;
@@ -600,7 +602,7 @@ void Sfb::apply_sum(Turn& turn) {
     if (samples == 0) samples = std::uint64_t(mean.weight);
   }
   if (extras_ && !g.empty()) std::ranges::copy(extras_->values, buffers(turn).begin());
-  // As many of each as of those that are known here.
+  // Estimates the samples of all workers from those known here.
   if (is_partial() && has_factors()) samples = samples * workers_of(clock_).size() / from.size();
   samples_ += samples;
   means_.clear();
@@ -610,12 +612,12 @@ void Sfb::apply_sum(Turn& turn) {
   turn.compute(ApplyGradient{});
 }
 
-// Whole clocks of each origin, in its order; of the origins as they come.
+// Applies the arrived clocks, whole: origins by rank, the clocks of an origin in order.
 void Sfb::apply_arrived(Turn& turn) {
   for (Rank origin = 0; origin < place_.size(); ++origin) {
     Round& applied = applied_[origin];
     for (const Round done = store_.done(origin); applied < done; ++applied) {
-      if (!store_.find(origin, applied)) continue;  // it does not count
+      if (!store_.find(origin, applied)) continue;  // the clock does not count
       const auto& pieces = store_.pieces(origin, applied);
       for (const auto& [part, piece] : pieces) apply_eagerly(piece, turn);
       samples_ += pieces.begin()->second.header.samples;
@@ -659,8 +661,7 @@ void Sfb::apply_eagerly(const sfb::FactorStore::Piece& piece, Turn& turn) {
   subtract(*layer.bias, g);
 }
 
-// What the layers that go as factors would be as matrices in a mean, without what their factors
-// are.
+// Returns the bytes saved by factors, compared with a mean of the matrices of these layers.
 double Sfb::saved_bytes(std::size_t parties) const {
   double saved = 0;
   for (const sfb::FactorLayer& layer : parts_.layers()) {

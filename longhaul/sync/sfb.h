@@ -1,7 +1,7 @@
 #pragma once
 // Sufficient factor broadcasting. Every worker holds a whole copy of the model. The gradient of a
-// fully connected layer is u^T v, K rows each for a batch of K: workers send each other u and v, K
-// (out + in) numbers, instead of out x in, and multiply.
+// fully connected layer is u^T v, with K rows each for a batch of K samples. Workers send each
+// other u and v, K (out + in) numbers instead of out x in, and multiply.
 //   Xie et al., "Distributed machine learning via sufficient factor broadcasting", 2015
 //   (arXiv:1511.08486): factors from peer to peer; Zhang et al., "Poseidon: An Efficient
 //   Communication Architecture for Distributed Deep Learning on GPU Clusters", ATC 2017: the choice
@@ -12,13 +12,13 @@
 //   u_p, v_p <- factors of each layer of Parts, r_p <- the rest of the gradient;  send u_p, v_p
 //   s = 0:  g <- sum B_q u_q^T v_q / sum B_q in the order of ranks, and the mean of r
 //           w <- opt(w, outer(g)), once a clock
-//   s > 0:  for each clock of each worker, when all of it has come:
-//           w <- w - rate(c) / P  u_q^T v_q;  r is sent beside the factors
+//   s > 0:  for each clock of each worker, when all of it has arrived:
+//           w <- w - rate(c) / P  u_q^T v_q;  r is sent with the factors
 //   partial spread, s = 0:
 //           u_p, v_p go to Q others; q: this worker and those that send to it in clock c;
 //           every mean_every clocks, and at the end, all models are averaged
-// The gradient of a bias is the sum of the rows of u. The order of the sums, tree, site and partial
-// spread, the recovery of losses, returns and the hashes are ours.
+// The gradient of a bias is the sum of the rows of u. Not from the papers: the order of the sums,
+// tree, site and partial spread, the recovery after losses, returns and the hashes.
 #include <map>
 
 #include "longhaul/core/registry.h"
@@ -48,7 +48,7 @@ class Sfb final : public Strategy {
   std::string waiting_for() const override;
   void state(Archive&) override;
 
-  // For tests, from outside.
+  // For tests.
   const sfb::Parts& parts() const { return parts_; }
   const sfb::FactorStore& store() const { return store_; }
   bool is_averaging() const { return phase_ == Phase::averaging; }
@@ -57,28 +57,28 @@ class Sfb final : public Strategy {
   using FactorChannel = VectorChannel<sfb::FactorsHeader>;
   using ControlChannel = VectorChannel<sfb::ControlHeader>;
   using ModelChannel = VectorChannel<sfb::AdoptedHeader>;
-  // Of the overlay's vectors: buffers; with partial spread whole models.
+  // Ranges of the overlay's vectors: buffers, or whole models with partial spread.
   static constexpr std::uint32_t kBuffersRange = 1;
-  static constexpr std::uint32_t kHashRange = 1u << 24;  // behind those of all stages
+  static constexpr std::uint32_t kHashRange = 1u << 24;  // after the ranges of all stages
   enum class Phase : std::uint8_t {
     unstarted,
     ready,  // waits until it may begin its clock
     computing,
-    exchanging,  // staleness 0: waits for the gradients of all
-    applying,    // the optimiser is at the sum
+    exchanging,  // staleness 0: waits for the gradients of all workers
+    applying,    // the optimiser applies the sum
     mixing,      // partial spread: takes part in a mean of models
     comparing,   // on_divergence = "adopt": takes part in a comparison of hashes
-    adopting,    // copies differ: gives its model, or waits for that of another
+    adopting,    // copies differ: sends its model, or waits for another worker's
     deciding,    // waits for a verdict
-    flushing,    // copies differ: the run is over; waits for what it will still apply
+    flushing,    // copies differ, after the last clock: waits for the rest of the clocks to apply
     averaging,   // copies differ: takes part in the mean that the run ends with
     ended,
     failed,
-    outside,    // has come back, and waits for a model
-    restoring,  // staleness 0: has one, and sets the optimiser
-    entering    // staleness > 0: has one, and asks whether the run ends before its first clock
+    outside,    // has returned, and waits for a model
+    restoring,  // staleness 0: has a model, and sets the optimiser
+    entering    // staleness > 0: has a model; waits to learn if the run ends before its first clock
   };
-  struct Handed {  // to one that has come back, before the rest of the state
+  struct Handed {  // part of the state for a returned worker, before the rest
     Epoch epoch = 0;
     Round clock = 0;
     std::uint64_t samples = 0;
@@ -105,20 +105,20 @@ class Sfb final : public Strategy {
   void close_clock(Turn&);
   bool decide(Turn&);
   bool end_run(Turn&);
-  // From clock 0 to before this one, all that counts is here.
+  // Returns true if all counted factors from clock 0 to before `clocks` have arrived.
   bool is_complete(Round clocks) const;
-  std::vector<Rank> origins(Round clock) const;  // whose gradients of it count here, ascending
-  bool can_apply() const;                        // all factors that clock_ waits for are here
+  std::vector<Rank> origins(Round clock) const;  // workers whose gradients count here, ascending
+  bool can_apply() const;                        // all factors that clock_ waits for have arrived
   std::uint32_t parties() const;                 // live workers whose gradients of clock_ count
   void fail(const Error&, Turn&);
 
-  // --- what it does with gradients --------------------------------------------------------------
+  // --- applying gradients -----------------------------------------------------------------------
   void apply_sum(Turn&);
   void apply_arrived(Turn&);
   void apply_eagerly(const sfb::FactorStore::Piece&, Turn&);
   double saved_bytes(std::size_t parties) const;
 
-  // --- what it computes, and what leaves with it ------------------------------------------------
+  // --- computing, and sending the results -------------------------------------------------------
   void compute(Turn&);
   void on_stage(const StepResult&, Turn&);
   void send_factors(const StepResult&, const std::vector<std::uint32_t>& layers, Turn&);
@@ -126,19 +126,19 @@ class Sfb final : public Strategy {
   void begin_mean(Turn&);
   void begin_buffers(Turn&);
   bool is_mean_here();
-  // What the overlay averages of a clock, by range.
+  // Returns the length of each vector that the overlay averages in a clock, by range.
   std::map<std::uint32_t, std::uint64_t> mean_lengths() const;
 
   // --- sfb_exchange.cpp: partial spread ---------------------------------------------------------
-  std::vector<Rank> workers_of(Round clock) const;    // whose gradients of it count, ascending
-  std::vector<Rank> senders_of(Round clock) const;    // who sends it to this worker
-  std::vector<Rank> receivers_of(Round clock) const;  // whom this worker sends it to
+  std::vector<Rank> workers_of(Round clock) const;    // workers whose gradients count, ascending
+  std::vector<Rank> senders_of(Round clock) const;    // workers that send it to this worker
+  std::vector<Rank> receivers_of(Round clock) const;  // workers that this worker sends it to
   std::vector<Rank> partners(Round clock, decltype(sfb::partial_senders)& by_clock) const;
   void send_to_all(Turn&);
   void begin_mixing(Turn&);
   bool end_mixing(Turn&);
 
-  // --- sfb_exchange.cpp: what is sent and received ---------------------------------------------
+  // --- sfb_exchange.cpp: sending and receiving -------------------------------------------------
   Result<bool> admit(Rank from, const sfb::FactorsHeader&, const ContentShape&) const;
   Result<bool> admit_control(const sfb::ControlHeader&, const ContentShape&) const;
   bool counts(const sfb::FactorsHeader&) const;
@@ -156,7 +156,7 @@ class Sfb final : public Strategy {
   std::vector<Rank> others() const;
 
   // --- whether copies are equal -----------------------------------------------------------------
-  bool is_compared(Turn&) const;  // the model after clock_ clocks
+  bool is_compared(Turn&) const;  // the model after clock_ clocks is to be compared
   std::uint64_t hash_of_model(Turn&) const;
   void send_hash(Turn&);
   void note_hash(Rank, Round clock, std::uint64_t hash, Turn&);
@@ -169,7 +169,7 @@ class Sfb final : public Strategy {
   Result<bool> admit_model(const sfb::AdoptedHeader&, const ContentShape&) const;
   void receive_model(Turn&);
 
-  // --- workers that have come back --------------------------------------------------------------
+  // --- returned workers -------------------------------------------------------------------------
   bool knows_model() const { return phase_ != Phase::outside; }
   bool is_proven(const std::map<Rank, Epoch>& before, Turn&) const;
   void leave_run();
@@ -188,17 +188,16 @@ class Sfb final : public Strategy {
   const double rate_;
   const std::function<double(std::uint64_t step)> rate_share_;
   const sfb::Spread spread_;
-  const std::uint32_t
-      lead_;  // partial spread: clocks that a worker may be ahead of another; else 0
+  const std::uint32_t lead_;  // partial spread: maximum lead over another worker, in clocks; else 0
   Coder coder_;
   const sfb::Parts parts_;
-  // One, of the whole model, unless wait_free.
+  // One stage with the whole model, unless wait_free.
   const std::vector<sfb::BackwardStage> stages_;
-  gossip::FinalMean final_;  // its overlay also takes the mean of the rest
+  gossip::FinalMean final_;  // the overlay also forms the mean of the rest
   std::unique_ptr<Transform> outer_;
   std::unique_ptr<FactorChannel> factors_;
   std::unique_ptr<ControlChannel> control_;
-  std::unique_ptr<ModelChannel> models_;  // on_divergence = "adopt" alone
+  std::unique_ptr<ModelChannel> models_;  // null unless on_divergence = "adopt"
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::FinalReturn final_return_;
@@ -206,33 +205,34 @@ class Sfb final : public Strategy {
 
   Phase phase_ = Phase::unstarted;
   Round clock_ = 0;                         // clocks done
-  std::uint64_t samples_ = 0;               // used by all, as far as applied here
-  StepResult step_;                         // within one turn
-  std::uint32_t stage_ = 0;                 // of stages_: the one that is computed
-  std::uint64_t own_samples_ = 0;           // of this clock
-  double compute_s_ = 0;                    // the same: time of its steps
-  std::map<std::uint32_t, Outcome> means_;  // of the rest of each stage
+  std::uint64_t samples_ = 0;               // samples used by all workers, as far as applied here
+  StepResult step_;                         // valid within one turn
+  std::uint32_t stage_ = 0;                 // index in stages_ of the current stage
+  std::uint64_t own_samples_ = 0;           // samples of this worker in this clock
+  double compute_s_ = 0;                    // time of the steps of this clock
+  std::map<std::uint32_t, Outcome> means_;  // means of the rest, by stage
   std::optional<Outcome> extras_;
   sfb::FactorStore store_;
-  std::map<Rank, Round> applied_;  // staleness > 0: clocks of each origin
+  std::map<Rank, Round> applied_;  // staleness > 0: applied clocks of each origin
   Time asked_{0};
-  std::uint64_t sent_bytes_ = 0;  // of factors, to all receivers, in this clock
+  std::uint64_t sent_bytes_ = 0;  // bytes of factors sent to all receivers in this clock
 
-  bool has_entered_ = false;  // its first view
+  bool has_entered_ = false;  // whether it has entered its first view
   Epoch epoch_ = 0;
   std::vector<Rank> live_;       // workers of that view, ascending
   std::map<Rank, Epoch> since_;  // as View::returned
-  bool is_settled_ = true;       // what counts of whom in this view is known
+  bool is_settled_ = true;       // whether the clocks that count in this view are known
   sfb::Recovery recovery_;
-  // Partial spread: the newest clock that anybody was in when the view was settled. It goes to all.
+  // Partial spread: newest clock of any worker when the view was settled, which goes to all
+  // workers.
   std::optional<Round> meeting_;
-  bool has_mixed_ = false;                 // has had a mean of models
-  std::map<Rank, Round> owed_;             // who is outside, and the clock that each enters with
-  std::map<std::uint32_t, Round> stands_;  // ranges of the overlay that this node stands in for
-  Round proof_ = 0;  // once all have sent this clock, all have what is in the state received here
+  bool has_mixed_ = false;                 // whether it has had a mean of models
+  std::map<Rank, Round> owed_;             // workers outside, with their entry clocks
+  std::map<std::uint32_t, Round> stands_;  // by range: round joined without a contribution
+  Round proof_ = 0;  // once all have sent the clocks before this, all have the state's gradients
   std::map<Round, std::map<Rank, std::uint64_t>> hashes_;
-  Round comparisons_ = 0;  // that this worker has the outcome of
-  Rank giver_ = 0;         // adopting: whose model
+  Round comparisons_ = 0;  // number of comparisons with a known outcome
+  Rank giver_ = 0;         // adopting: rank of the model's sender
   std::optional<GivenModel> given_;
 };
 

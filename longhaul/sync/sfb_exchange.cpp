@@ -1,4 +1,4 @@
-// What a worker of sync/sfb.h sends and receives.
+// Sending and receiving of a worker of sync/sfb.h.
 #include <algorithm>
 
 #include <xxhash.h>
@@ -19,7 +19,7 @@ using sfb::kNever;
 
 Result<bool> Sfb::admit(Rank from, const FactorsHeader& header, const ContentShape& shape) const {
   if (header.epoch > epoch_) return malformed("factors of an epoch that has not begun");
-  // Of its own one that has come back may be sent what counts of its life before.
+  // A returned worker can receive its own factors of before its loss, if they count.
   const bool is_own = header.origin == place_.self && !(header.repeat && place_.comes_back());
   if (header.origin >= place_.size() || !place_.member(header.origin).is(Role::worker) || is_own)
     return malformed("factors of rank " + std::to_string(header.origin) + ", who sends none");
@@ -37,13 +37,13 @@ Result<bool> Sfb::admit(Rank from, const FactorsHeader& header, const ContentSha
   return !is_settled_ || counts(header);
 }
 
-// The last clock that anybody can have begun.
+// Returns the last clock that any worker can have begun.
 Round Sfb::furthest() const {
   return std::max(clock_ + 1, store_.entry(place_.self)) + config_.staleness + lead_;
 }
 
-// Of the lost nothing counts but what survivors send again, nor of the life before of one that has
-// come back. Once only.
+// Returns true if the factors count and are new. Factors from before the loss of their origin count
+// only if another worker resends them in this view.
 bool Sfb::counts(const FactorsHeader& header) const {
   const bool lives = std::ranges::binary_search(live_, header.origin);
   const auto since = since_.find(header.origin);
@@ -51,7 +51,7 @@ bool Sfb::counts(const FactorsHeader& header) const {
   if (!is_of_now && !(header.repeat && header.epoch == epoch_)) return false;
   if (is_partial() && (header.clock < store_.entry(place_.self) ||
                        !std::ranges::count(senders_of(header.clock), header.origin)))
-    return false;  // it was sent in a view with others
+    return false;  // the factors were sent in a view with other workers
   return header.clock <= furthest() && store_.counts(header.origin, header.clock) &&
          store_.is_new(header.origin, header.clock, header.part);
 }
@@ -86,7 +86,7 @@ std::vector<Rank> Sfb::others() const {
 
 void Sfb::spread(const sfb::FactorStore::Piece& piece, Turn& turn) {
   if (is_partial()) {
-    // Who waits for it in a new view is known when that is settled.
+    // The receivers in a new view are known when the view is settled.
     if (piece.header.origin == turn.self() && is_settled_)
       send(receivers_of(piece.header.clock), piece, turn);
     return;
@@ -100,7 +100,8 @@ void Sfb::send(const std::vector<Rank>& to, const sfb::FactorStore::Piece& piece
   factors_->send(to, piece.header, piece.content, {}, within(*factors_, turn));
 }
 
-// The run begins with nothing lost; in each later view all say what they have.
+// Enters the view of this turn. In every view but the first of the run, all workers report the
+// clocks that they have.
 void Sfb::enter_view(Turn& turn) {
   const View& view = turn.view();
   const bool is_first = !std::exchange(has_entered_, true) && view.epoch == 0;
@@ -121,7 +122,7 @@ void Sfb::enter_view(Turn& turn) {
       if (is_partial()) store_.forget(rank);
     }
   }
-  // A mean that the lost one alone had is formed again without it.
+  // A mean that only the lost worker received is computed again without it.
   for (auto& [clock, hashes] : hashes_)
     std::erase_if(hashes, [&](const auto& one) { return !view.has(one.first); });
   if (is_first) return;
@@ -138,8 +139,8 @@ ControlHeader Sfb::report(Turn& turn) {
                     .clock = clock_,
                     .is_outside = !knows_model(),
                     .entry = knows_model() ? store_.entry(turn.self()) : 0};
-  if (is_partial()) {                                // nobody sends again what others lack
-    own.clock += phase_ == Phase::applying ? 1 : 0;  // it waits for nothing more of this one
+  if (is_partial()) {                                // missing factors are not resent
+    own.clock += phase_ == Phase::applying ? 1 : 0;  // this clock needs no more factors
     own.done.resize(place_.size());
     return own;
   }
@@ -155,15 +156,15 @@ ControlHeader Sfb::report(Turn& turn) {
 }
 
 void Sfb::receive(Turn& turn) {
-  if (!is_settled_) return;  // which clocks count is not known
-  factors_->drop_lost();     // of a lost peer: what counts of it is sent again
+  if (!is_settled_) return;  // the clocks that count are not known yet
+  factors_->drop_lost();     // survivors resend those factors of a lost peer that count
   while (auto one = factors_->poll(within(*factors_, turn))) {
     const FactorsHeader& header = one->header;
     if (phase_ == Phase::failed || !counts(header)) continue;
     const Status checked = check(header, one->content);
     if (!checked) return fail(broken_by(one->from, checked.error()), turn);
     store_.add(header, one->content);
-    // In another view others pass on; the origin sends again what one lacks.
+    // Forwarders differ between views. The origin resends factors that a worker lacks.
     if (!header.repeat && header.epoch == epoch_) spread({header, std::move(one->content)}, turn);
   }
 }
@@ -196,7 +197,7 @@ void Sfb::settle(Turn& turn) {
   for (const Rank rank : place_.members.with(Role::worker)) {
     const bool lives = std::ranges::binary_search(live_, rank);
     const bool is_outside = lives && recovery_.is_outside(rank);
-    // The others are in one of two clocks, and of the second there may be means already.
+    // The other workers are in one of two clocks, and means of the second may exist already.
     const Round entry = lives ? recovery_.entry(rank, is_eager() ? 1 : 2) : kNever;
     const std::vector<sfb::Span> counted = recovery_.counted(rank);
     store_.set_counted(rank, counted, entry);
@@ -218,8 +219,8 @@ void Sfb::settle(Turn& turn) {
     fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
 }
 
-// What others may not have passed on, also of the clock that it computes; and what one that has
-// come back was not there for.
+// Resends this worker's factors, including those of the current clock, that other workers lack.
+// With direct sends only returned workers can lack them.
 void Sfb::repeat_own(Turn& turn) {
   for (const Rank to : others())
     if (spread_ != sfb::Spread::full || recovery_.is_outside(to))
@@ -227,7 +228,8 @@ void Sfb::repeat_own(Turn& turn) {
         repeat(turn.self(), clock, to, turn);
 }
 
-// What it has sent in this view is passed on in this view.
+// Resends the factors of one origin and clock. The worker's own factors of this view are forwarded
+// in this view and not resent.
 void Sfb::repeat(Rank origin, Round clock, Rank to, Turn& turn) {
   const auto* pieces = store_.find(origin, clock);
   if (!pieces) return;
@@ -240,15 +242,18 @@ void Sfb::repeat(Rank origin, Round clock, Rank to, Turn& turn) {
   }
 }
 
-// --- Sfb with partial spread: in each clock factors go to some of the others, and to others in the
-// next, so that a worker has only some gradients of a clock. Models differ until a mean of all of
-// them, every mean_every clocks and at the end.
+// --- Sfb with partial spread
 //
-// A worker waits for those that send to it in its clock, by the workers of the view. Workers in
-// different clocks learn of a new view, and what was sent by the old one is not what the new one
-// waits for. So all agree on the newest clock that anybody is in: that one goes to all, and who is
-// behind it waits for nobody until then, and uses its own gradients alone. What a lost worker
-// sent does not count. The next mean repairs what that leaves.
+// In each clock, a worker sends its factors to some of the other workers, and in the next clock to
+// different ones. A worker therefore has only some gradients of a clock. The models differ until
+// the next mean of all models, every mean_every clocks and at the end.
+//
+// A worker waits for the workers that send to it in its clock, which depend on the view. Workers in
+// different clocks learn of a new view, so factors sent by the old view do not match the senders
+// that the new view waits for. All workers therefore agree on the newest clock of any worker. The
+// factors of this clock go to all workers. Workers in earlier clocks do not wait until then, and
+// apply only their own gradients. Factors of a lost worker do not count. The next mean removes the
+// resulting differences.
 
 std::vector<Rank> Sfb::workers_of(Round clock) const {
   std::vector<Rank> ranks = live_;
@@ -272,7 +277,7 @@ std::vector<Rank> Sfb::partners(Round clock, decltype(sfb::partial_senders)& by_
   return workers;
 }
 
-// What there is of the clock that all wait for everybody's. Some may have it: they drop it.
+// Sends this worker's factors of the meeting clock to all workers. Receivers drop copies.
 void Sfb::send_to_all(Turn& turn) {
   const auto* pieces = store_.find(turn.self(), *meeting_);
   if (!knows_model() || !pieces) return;
@@ -304,19 +309,21 @@ bool Sfb::end_mixing(Turn& turn) {
   return true;
 }
 
-// --- Sfb, of comparisons of all copies of the model, and what follows where they differ: the run
-// ends, or all adopt one of them.
+// --- Sfb: comparison of all copies of the model
 //
-// To adopt one all have to know at one clock that copies differ, whoever is lost meanwhile. So then
-// the comparison is an exchange through the overlay, of the bits of each hash: where all have the
-// same bit its mean is 0 or 1. All get one outcome, and with it one lowest rank among those whose
-// bits are in it, whose model and optimiser the others wait for. After that, or when it is lost,
-// all compare again, and nobody goes on before copies are equal.
+// If copies differ, the run ends or all workers adopt one copy.
+//
+// To adopt a copy, all workers must know at the same clock that copies differ, even if a worker is
+// lost meanwhile. With "adopt", the comparison is therefore an exchange of the bits of each hash
+// through the overlay. The mean of a bit is 0 or 1 if all workers have the same bit. All workers
+// get one outcome, and from it the lowest rank that contributed. They wait for the model and the
+// optimiser of that rank. When these are adopted, or that rank is lost, all workers compare again.
+// The next clock starts when copies are equal.
 
 bool Sfb::is_compared(Turn& turn) const {
   if (is_eager() || turn.place().phantom) return false;
   if (config_.hash_every == 0 || clock_ % config_.hash_every != 0) return false;
-  return !is_partial() || clock_ % config_.mean_every == 0;  // else copies differ
+  return !is_partial() || clock_ % config_.mean_every == 0;  // at other clocks copies differ
 }
 
 std::uint64_t Sfb::hash_of_model(Turn& turn) const {
@@ -324,8 +331,8 @@ std::uint64_t Sfb::hash_of_model(Turn& turn) const {
   return XXH64(w.data(), w.size_bytes(), 0);
 }
 
-// Equal sums and equal optimisers make equal models; if they are not, training is not what it
-// seems.
+// Sends the hash of the model to all other workers. Equal sums and equal optimisers make equal
+// models: a difference means an error in the program or a machine.
 void Sfb::send_hash(Turn& turn) {
   const std::uint64_t hash = hash_of_model(turn);
   control_->send(others(),
@@ -349,12 +356,12 @@ void Sfb::note_hash(Rank from, Round clock, std::uint64_t hash, Turn& turn) {
                                 ": hash " + std::to_string(own->second) + " here, " +
                                 std::to_string(other) + " at rank " + std::to_string(rank)),
                     turn);
-  // Others are one clock behind at most.
+  // The other workers are at most one clock behind.
   while (hashes_.size() > 3) hashes_.erase(hashes_.begin());
 }
 
-// Of a model of fewer numbers than the hash has bits, which no exchange can be longer than, the
-// first bits.
+// Begins an exchange of the hash's bits. An exchange cannot be longer than the model: a model of
+// fewer than 64 numbers uses the first bits only.
 void Sfb::begin_comparison(Turn& turn) {
   phase_ = Phase::comparing;
   const std::uint64_t hash = hash_of_model(turn);
@@ -414,7 +421,7 @@ void Sfb::give_model(Turn& turn) {
                 {}, within(*models_, turn));
 }
 
-// The figure says whether this worker's was another.
+// Adopts the received model. The figure "adopted" is 1 if the parameters of this worker changed.
 void Sfb::take_model(Turn& turn) {
   const Bytes bytes = std::exchange(given_, {})->bytes;
   const std::uint64_t before = hash_of_model(turn);
@@ -437,8 +444,8 @@ Result<bool> Sfb::admit_model(const sfb::AdoptedHeader& header, const ContentSha
   return true;
 }
 
-// It may come before this worker knows that copies differ. Nobody sends two for a comparison; of
-// several the lowest rank's is the one that all wait for.
+// A model can arrive before this worker knows that copies differ. A worker sends at most one model
+// per comparison. All workers wait for the model of the lowest rank.
 void Sfb::receive_model(Turn& turn) {
   if (!adopts()) return;
   models_->drop_lost();
@@ -448,24 +455,26 @@ void Sfb::receive_model(Turn& turn) {
       given_ = {one->from, one->content.bytes()};
 }
 
-// --- Sfb, of workers that have come back: what they are given, and where they begin.
+// --- Sfb: returned workers, their state and their entry clock
 //
-// All workers of a view settle alike which clock one that is outside enters with (sfb/recovery.h).
-// With staleness 0 it is given the senior worker's state when that has come to this clock, so that
-// all begin it with one model; the means of the rest that are formed meanwhile it stands in for.
-// With staleness it is given the state as it stands, and what is not in it by everybody.
+// All workers of a view compute the same entry clock for a worker that is outside (sfb/recovery.h).
+// With staleness 0, the senior worker sends its state at this clock, so that all workers begin the
+// clock with one model. Until then the returned worker takes part in the means of the rest without
+// a contribution. With staleness, the senior worker sends its current state, and all workers send
+// the factors that the state lacks.
 //
-// The state may hold gradients of a lost worker that only its sender had, who may be lost next.
-// So until all have shown that they have them, too (proof_), a new view makes a worker that has
-// come back give up what it has and begin again outside. What it has sent counts as that of a lost
-// one.
+// The state may hold gradients of a lost worker that only the sender of the state had. The sender
+// may be lost next. A returned worker therefore stays unproven until all workers have shown that
+// they have these gradients (proof_). In a new view, an unproven worker drops its model and begins
+// again outside. Its sent factors then count like those of a lost worker.
 
-// Who has sent clock c has all clocks before c - s: so do all who were here in the view before.
+// Returns true if this worker can keep its model in the new view. A worker that has sent clock c
+// has all clocks before c - s. Only workers of the view before are checked.
 bool Sfb::is_proven(const std::map<Rank, Epoch>& before, Turn& turn) const {
   if (phase_ == Phase::outside) return false;
-  // Copies may differ. But the overlay forgets at a new view what one that has come back has begun,
-  // until it has had a mean: the others may have this one, and if none of them has been here from
-  // the start, nobody may know which is next.
+  // Copies may differ. But in a new view the overlay forgets the exchanges of a returned worker
+  // that has had no mean yet. The other workers may have this mean. If none of them has taken part
+  // since the start, the next mean may be known to none.
   if (is_partial()) {
     const bool has_founder =
         std::ranges::any_of(live_, [&](Rank rank) { return turn.view().since(rank) == 0; });
@@ -482,7 +491,7 @@ bool Sfb::is_proven(const std::map<Rank, Epoch>& before, Turn& turn) const {
 }
 
 void Sfb::leave_run() {
-  if (knows_model()) {  // the others may get as far ahead as of one that knows nothing
+  if (knows_model()) {  // a worker that knows nothing accepts verdicts of any round
     Archive nothing;
     StopRule(StopConfig{}).hand_over(nothing);
     const Buffer bytes = nothing.take();
@@ -499,9 +508,9 @@ void Sfb::leave_run() {
   extras_.reset();
 }
 
-// --- at the others
+// --- at the other workers
 
-// Is somebody to begin this clock with this worker's model as it stands?
+// Returns true if a returned worker is to begin this clock with this worker's model.
 bool Sfb::gives_state(Turn& turn) const {
   if (is_eager() || !is_settled_ || phase_ != Phase::deciding) return false;
   return is_senior(turn) &&
@@ -520,7 +529,7 @@ void Sfb::hand_over(Turn& turn) {
   const bool is_over = phase_ == Phase::flushing || phase_ == Phase::averaging;
   const bool at_entry = !is_eager() && !is_last && !is_over;
   if (at_entry && (!gives_state(turn) || !optimizer_.ready(turn))) return;
-  // Others repeat to the newcomer what this worker did not have when it reported.
+  // The other workers resend the factors that this worker lacked in its report.
   if (is_eager() && !is_last && phase_ != Phase::averaging) apply_arrived(turn);
   Handed handed{
       .epoch = epoch_, .clock = clock_, .samples = samples_, .is_over = is_over, .done = {}};
@@ -547,7 +556,7 @@ void Sfb::archive_for_returned(Archive& ar, Handed& handed, Turn& turn) {
   ar.floats(turn.params());
 }
 
-// --- at the worker that has come back
+// --- at the returned worker
 
 bool Sfb::come_in(Turn& turn) {
   if (!is_settled_ || turn.learner_is_busy()) return false;
@@ -557,8 +566,8 @@ bool Sfb::come_in(Turn& turn) {
   return take_state(is_at_entry || received->last, turn);
 }
 
-// In each mean of the rest, and of the buffers, before the clock that this worker enters with.
-// True: that one is next in all.
+// Takes part, without a contribution, in each mean of the rest and of the buffers before this
+// worker's entry clock. Returns true if the entry clock is the next one in every range.
 bool Sfb::stand_in(Turn& turn) {
   Overlay& overlay = final_.overlay();
   bool is_at_entry = true;
@@ -566,7 +575,7 @@ bool Sfb::stand_in(Turn& turn) {
     const bool is_of_models = is_partial() && range == kBuffersRange;
     const Round entry = store_.entry(turn.self()) / (is_of_models ? config_.mean_every : 1);
     if (const auto it = stands_.find(range); it != stands_.end())
-      (void)overlay.poll({it->second, 0, range});  // of no use without the model that it changes
+      (void)overlay.poll({it->second, 0, range});  // discarded: no model to apply it to
     const auto next = overlay.next_round(0, range);
     is_at_entry &= next && *next >= entry;
     if (!next || *next >= entry) continue;
@@ -582,7 +591,8 @@ bool Sfb::stand_in(Turn& turn) {
   return is_at_entry;
 }
 
-// If it may: one that waits for its entry takes a state of the run's end alone.
+// Applies the received state. A worker that waits for its entry clock takes only a state from the
+// end of the run.
 bool Sfb::take_state(bool is_at_entry, Turn& turn) {
   const StateTransfer::TransferredState received = *state_transfer_.received();
   Handed handed;
@@ -639,8 +649,9 @@ void Sfb::begin_from(const Handed& handed, Turn& turn) {
   if (!optimizer_.set(turn)) phase_ = Phase::deciding;
 }
 
-// With staleness the others may have come further than the sender of the state, and the run may end
-// before this worker's first clock. Clocks that it has missed are done with the model as it stands.
+// Passes the clocks before this worker's first, if there are any, with the received model. With
+// staleness the other workers may be ahead of the sender of the state, and the run may end before
+// this worker's first clock.
 bool Sfb::enter_run(Turn& turn) {
   while (clock_ < store_.entry(turn.self())) {
     const StopRule::Step step = clock_ == 0 ? StopRule::Step::go_on : stop_.after(clock_ - 1);

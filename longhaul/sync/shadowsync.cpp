@@ -15,13 +15,13 @@ Result<ShadowConfig> config_of(const Settings& settings) {
 
 void adapt_shadowsync(const Settings& settings, SyncTraits& traits) {
   const auto config = config_of(settings);
-  if (!config) return;  // make() says why
+  if (!config) return;  // make() reports the error
   if (config->algorithm == "easgd") {
     traits.when_lost =
-        "training goes on; the next site serves the centre, with a worker's parameters";
+        "training continues; the next site serves the centre, with a worker's parameters";
   } else if (config->is_foreground()) {
     traits.bits = Bits::rank;
-    traits.when_lost = "goes on without it";
+    traits.when_lost = "continues without it";
   }
 }
 
@@ -44,18 +44,18 @@ Result<std::unique_ptr<Strategy>> make_shadowsync(const Settings& settings, Sync
 SyncEntry ShadowSync::entry() {
   return strategy_entry<shadow::MeanTrainer>(
       {.name = "shadowsync",
-       .summary = "synchronise in the background while training goes on (MA, BMUF, EASGD)",
+       .summary = "synchronise in the background while training continues (MA, BMUF, EASGD)",
        .traits = {.bits = Bits::schedule,
                   .takes_outer = false,
                   .no_feedback = "keeps what was not sent by itself",
-                  .when_lost = "training goes on; the open round repeats without it",
+                  .when_lost = "training continues; the open round repeats without it",
                   .lets_return = true},
-       .costs = {{.rounds = "when the last is over",
+       .costs = {{.rounds = "when the last has ended",
                   .sent = "an exchange of S",
-                  .waits_for = "nobody",
+                  .waits_for = "no node",
                   .staleness = "steps of 1 round",
                   .memory = "y, m: 2 S (bmuf 4 S)",
-                  .when_lost = "goes on"},
+                  .when_lost = "continues"},
                  {.variant = "foreground",
                   .settings = {{"mode", {std::string("foreground")}}},
                   .rounds = "every k steps (30)",
@@ -65,12 +65,12 @@ SyncEntry ShadowSync::entry() {
                   .memory = "y, m: 2 S (bmuf 4 S)"},
                  {.variant = "easgd",
                   .settings = {{"algorithm", {std::string("easgd")}}},
-                  .rounds = "when n exchanges are over",
+                  .rounds = "when n exchanges have ended",
                   .sent = "S, and S back",
-                  .waits_for = "nobody",
+                  .waits_for = "no node",
                   .staleness = "steps of 1 exchange",
                   .memory = "S",
-                  .when_lost = "goes on"}},
+                  .when_lost = "continues"}},
        .adapt = adapt_shadowsync},
       make_shadowsync);
 }

@@ -1,14 +1,14 @@
 #pragma once
-// SkewScout tunes how much another strategy communicates. Now and then the model of each site
-// visits another one and is scored on that one's training data. Where it is worse there than at
-// home, the replicas have drifted apart because their data differ: tighten; else loosen.
+// SkewScout tunes how much another strategy communicates. From time to time the model of each site
+// visits another site and is scored on the training data there. If the score is lower than at home,
+// the replicas have drifted apart because their data differ: SkewScout tightens, else it loosens.
 //   Hsieh, Phanishayee, Mutlu, Gibbons, "The non-IID data quagmire of decentralized machine
 //   learning", ICML 2020. The objective follows summaries of the paper; the search, the protocol
-//   and what a loss does are ours. Nothing of the tuner was released.
+//   and the handling of losses are ours. Nothing of the tuner was released.
 //
-// The tuned strategy is a child. When one of its computations ends it is told so only after this
-// node's travels begin and its visitors are scored: meanwhile it believes that it computes, and the
-// parameters are nobody's. Scoring leaves the learner as it was.
+// The tuned strategy is a child. Before a node reports the end of a computation to the child, it
+// starts its travels and scores its visitors. Meanwhile the child acts as if it still computed, and
+// no part uses the parameters. Scoring does not change the learner.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -63,19 +63,19 @@ class SkewScout final : public Strategy {
     bool watch_home = false;
 
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(strategy, "what is tuned: the significance of gaia, the steps of fedavg",
+      LONGHAUL_KEY(strategy, "the tuned setting: the significance of gaia, the steps of fedavg",
                    .choices = {"gaia", "fedavg"});
       LONGHAUL_KEY(with, "settings of the tuned strategy, each \"key = value\"");
-      LONGHAUL_KEY(travel_every, "models travel after so many local steps", .min = 1, .max = 1e12,
-                   .unit = "steps");
+      LONGHAUL_KEY(travel_every, "local steps between two travels of the models", .min = 1,
+                   .max = 1e12, .unit = "steps");
       LONGHAUL_KEY(tolerance, "loss of accuracy, 0 to 1, that is no reason to tighten", .min = 0,
                    .max = 1);
       LONGHAUL_KEY(loss_weight, "weight of the loss of accuracy beyond it", .min = 0, .max = 1e9);
-      LONGHAUL_KEY(cost_weight, "weight of what is sent, as a share of what bsp sends", .min = 0,
+      LONGHAUL_KEY(cost_weight, "weight of the sent bytes, as a share of those of bsp", .min = 0,
                    .max = 1e9);
       LONGHAUL_KEY(grid, "values from tight to loose; empty: those of the strategy", .min = 0);
       LONGHAUL_KEY(start, "index into the grid to begin with, from 0", .max = 63);
-      LONGHAUL_KEY(forget, "a measurement counts for so many travels", .min = 1, .max = 1e9,
+      LONGHAUL_KEY(forget, "travels for which a measurement counts", .min = 1, .max = 1e9,
                    .unit = "travels");
       LONGHAUL_KEY(announce, "from a travel to the step that its outcome acts from", .min = 1,
                    .max = 1e9, .unit = "steps");
@@ -107,7 +107,7 @@ class SkewScout final : public Strategy {
                                     std::move(for_travels), std::move(for_notes), place));
   }
 
-  // `tuned` is a Tunable at a worker.
+  // `tuned` must be a Tunable at a worker.
   SkewScout(const Config& config, std::vector<double> grid, std::unique_ptr<Strategy> tuned,
             std::unique_ptr<Transfer> for_travels, std::unique_ptr<Transfer> for_notes,
             const Place& place)
@@ -156,7 +156,7 @@ class SkewScout final : public Strategy {
     held_ = computed;
     has_stepped_ = false;
     travel_is_due_ = computed.samples > 0 && !is_paused_ && steps_ >= next_at_;
-    // A strategy that must agree waits for the outcome of the travel before (go_on).
+    // A strategy that needs agreement first waits for the outcome of the previous travel (go_on).
     if (!tunable_->needs_agreement() && std::exchange(travel_is_due_, false)) begin_travel(turn);
   }
 
@@ -176,7 +176,7 @@ class SkewScout final : public Strategy {
     if (!held_) return tuned_->waiting_for();
     if (!tunable_ || !must_wait()) return "";
     const std::string scout = std::to_string(live_.front());
-    if (is_paused_) return "rank " + scout + ", which decides how travels go on in this view";
+    if (is_paused_) return "rank " + scout + ", which decides how travels continue in this view";
     const std::string travel = "travel " + std::to_string(answered_);
     if (!is_scout()) return travel + ": its outcome from rank " + scout;
     std::string text = travel + ": the scores of the models of ranks";
@@ -195,9 +195,9 @@ class SkewScout final : public Strategy {
     ar(index_, theta_, search_, tallies_, best_home_);
   }
 
-  // For tests, from outside.
+  // For tests.
   std::uint32_t index() const { return index_; }
-  std::uint64_t steps() const { return steps_; }  // of the tuned strategy, here
+  std::uint64_t steps() const { return steps_; }  // local steps of the tuned strategy
   Round travels_done() const { return answered_; }
   const Strategy& tuned() const { return *tuned_; }
 
@@ -206,7 +206,7 @@ class SkewScout final : public Strategy {
   using TravelHeader = skewscout::TravelHeader;
 
   static constexpr Service kTravels{.priority = 1}, kNotes{.priority = 6};
-  static constexpr std::uint32_t kHelpless = 5;  // travels in a row, before it is said
+  static constexpr std::uint32_t kHelpless = 5;  // consecutive travels before a warning
 
   static SyncEntry tuned_entry(const std::string& name) {
     return name == "fedavg" ? FedAvg::entry() : Gaia::entry();
@@ -226,7 +226,7 @@ class SkewScout final : public Strategy {
     return first == text.npos ? std::string_view() : text.substr(first, last - first + 1);
   }
 
-  // As a job file has it: true, 3, 0.5, "text"; a text may stand without quotes.
+  // Returns the value as in a job file: true, 3, 0.5, "text". Text can be without quotes.
   static Value value_of(std::string_view text) {
     if (text == "true" || text == "false") return {text == "true"};
     const char* end = text.data() + text.size();
@@ -243,7 +243,7 @@ class SkewScout final : public Strategy {
     return {std::string(text)};
   }
 
-  // The table of the tuned strategy.
+  // Returns the settings table of the tuned strategy.
   static Result<Settings> tuned_settings(const Config& config, const Settings& own) {
     const Setting* said = own.find("with");
     Settings settings{own.table, own.file, own.line, {}};
@@ -278,10 +278,11 @@ class SkewScout final : public Strategy {
     return Ok{};
   }
 
-  // What holds of the tuned strategy. An outcome reaches gaia's sites at steps that depend on time.
+  // Copies the traits of the tuned strategy. An outcome reaches gaia's sites at steps that depend
+  // on time.
   static void adapt_skewscout(const Settings& settings, SyncTraits& traits) {
     Config config;
-    if (!read_settings(settings, config)) return;  // make() says why
+    if (!read_settings(settings, config)) return;  // make() reports the error
     const auto tuned = tuned_settings(config, settings);
     if (!tuned) return;
     traits = entry_with(tuned_entry(config.strategy), *tuned).traits;
@@ -290,7 +291,7 @@ class SkewScout final : public Strategy {
     if (config.strategy != "fedavg") traits.bits = Bits::schedule;
   }
 
-  struct Probe {  // a model to score on the own data
+  struct Probe {  // model to score on this site's data
     Rank of = 0;
     Epoch epoch = 0;
     Round travel = 0;
@@ -300,7 +301,7 @@ class SkewScout final : public Strategy {
       archive_snapshot(ar, model);
     }
   };
-  struct Theta {  // acts from that step on
+  struct Theta {  // index that applies from a step on
     std::uint32_t index = 0;
     std::uint64_t from_step = 0;
     void state(Archive& ar) { ar(index, from_step); }
@@ -310,7 +311,7 @@ class SkewScout final : public Strategy {
     if (header.epoch > epoch_) return malformed("a model of a view to come");
     if (shape.kind != ContentKind::values || shape.range != Range{0, place_.layout->size()})
       return malformed("a model of another size");
-    return header.epoch == epoch_ && !is_over(header.travel);  // it may be late
+    return header.epoch == epoch_ && !is_over(header.travel);  // the model can be late
   }
 
   Result<bool> admit(Rank from, const NoteHeader& header, const ContentShape& shape) const {
@@ -333,9 +334,8 @@ class SkewScout final : public Strategy {
     return true;
   }
 
-  // A travel that runs while the membership changes is void. All go on where the scout, which is
-  // the
-  // lowest live worker, says.
+  // Enters a view. A travel in progress is void when the members change. All sites continue with
+  // the state of the scout, which is the lowest live worker.
   void enter_view(Turn& turn) {
     const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
     epoch_ = turn.view().epoch;
@@ -366,7 +366,7 @@ class SkewScout final : public Strategy {
     using Kind = NoteHeader::Kind;
     const skewscout::Score score{header.correct, header.samples, header.is_finite};
     if (header.kind == Kind::home || header.kind == Kind::visit) {
-      // Of a travel that is over, or of one that is too far ahead to be waited for.
+      // The travel has ended, or is too far ahead.
       if (!is_scout() || is_paused_ || header.travel < answered_ || header.travel > started_)
         return;
       skewscout::Tally& tally = tallies_[header.travel];
@@ -389,13 +389,13 @@ class SkewScout final : public Strategy {
     drop_answered();
   }
 
-  // The own model as it is, before an exchange brings the replicas together.
+  // Sends this site's model to its host, before an exchange brings the replicas together.
   void begin_travel(Turn& turn) {
     next_at_ = (steps_ / config_.travel_every + 1) * config_.travel_every;
     const auto sites = std::uint32_t(live_.size());
     const auto x = turn.params();
     if (sites < 2 || !all_finite(x)) return;
-    // The one before has not been closed in time: void.
+    // The previous travel was not closed in time and is void.
     if (is_scout() && is_open()) send_theta(NoteHeader::Kind::theta, turn);
     travel_step_ = steps_;
     const Round m = started_++;
@@ -409,7 +409,7 @@ class SkewScout final : public Strategy {
     probes_.push_front({place_.self, epoch_, m, model});
   }
 
-  // The learner has scored a model on its own data.
+  // Called when the learner has scored a model on its own data.
   void end_probe(Turn& turn) {
     const Probe probe = *std::exchange(probing_, std::nullopt);
     const StepResult scored = std::exchange(scored_, {});
@@ -434,14 +434,13 @@ class SkewScout final : public Strategy {
               turn);
   }
 
-  // Of the travel that is open: all have reported.
+  // Closes the open travel when all sites have reported.
   void close_travel(Turn& turn) {
     if (!is_scout() || is_paused_ || !is_open()) return;
     const auto found = tallies_.find(answered_);
     if (found == tallies_.end() || !found->second.missing(live_).empty()) return;
     if (const auto measured = found->second.measured()) {
-      // A setting so loose that it costs all sites alike is not seen by models that visit each
-      // other.
+      // Models that visit each other do not detect a setting so loose that all sites lose equally.
       best_home_ = std::max(best_home_, measured->home);
       const double at_home = config_.watch_home ? best_home_ - measured->home : 0;
       const double j = search_.measured(answered_, std::min(1.0, measured->accuracy_loss + at_home),
@@ -458,8 +457,8 @@ class SkewScout final : public Strategy {
 
   void send_theta(NoteHeader::Kind kind, Turn& turn) {
     const bool resumes = kind == NoteHeader::Kind::resume;
-    // All are to begin the next travel, and to use the index, at one step: in a new view others may
-    // have computed the round that this site is in.
+    // All sites must start the next travel, and use the index, at the same step. In a new view
+    // other sites can have computed the round that this site is in.
     double round = 0;
     if (resumes && tunable_->needs_agreement())
       round = std::max(grid_[index_], theta_ ? grid_[theta_->index] : 0);
@@ -479,10 +478,10 @@ class SkewScout final : public Strategy {
 
   void send_note(const std::vector<Rank>& to, NoteHeader header, Turn& turn) {
     notes_.send(to, header, {}, {}, within(notes_, turn));
-    receive(turn);  // no input follows what a node tells itself
+    receive(turn);  // no input follows a message to this node itself
   }
 
-  // The tuned strategy believes that it computes. Models are scored now, then it goes on.
+  // Scores waiting models, then reports the end of the computation to the tuned strategy.
   void go_on(Turn& turn) {
     while (held_ && !probing_ && !turn.learner_is_busy()) {
       if (!probes_.empty()) {
@@ -513,10 +512,11 @@ class SkewScout final : public Strategy {
 
   bool is_scout() const { return !live_.empty() && live_.front() == place_.self; }
   bool is_open() const { return answered_ < started_; }
-  // A paused site may have begun travels that the scout had not when the view changed: which one is
-  // next it learns from the scout.
+  // Returns true if the travel has ended. A paused site may have begun travels that the scout had
+  // not begun at the change of the view. The scout then sends it the number of the next travel.
   bool is_over(Round travel) const { return !is_paused_ && travel < answered_; }
-  // All sites must have the outcome at the same step, which all know when the travel begins.
+  // Returns true if the tuned strategy must wait for an outcome. All sites must have the outcome at
+  // the same step, which they know when the travel begins.
   bool must_wait() const {
     if (!tunable_->needs_agreement()) return false;
     return is_paused_ ||
@@ -537,29 +537,29 @@ class SkewScout final : public Strategy {
   VectorChannel<NoteHeader> notes_;
 
   bool has_entered_ = false,
-       is_paused_ = false;  // until the scout of a new view says how it goes on
+       is_paused_ = false;  // until the scout of a new view sends its state
   Epoch epoch_ = 0;
-  std::vector<Rank> live_;  // workers of that view
+  std::vector<Rank> live_;  // live workers of that view
 
-  std::uint64_t steps_ = 0;           // computed here
-  std::uint64_t next_at_ = 0;         // the step of the next travel
-  std::uint64_t travel_step_ = 0;     // at which the last one began
-  Round started_ = 0, answered_ = 0;  // travels: begun here; over, as far as this site knows
+  std::uint64_t steps_ = 0;           // steps computed at this site
+  std::uint64_t next_at_ = 0;         // step of the next travel
+  std::uint64_t travel_step_ = 0;     // step of the last travel
+  Round started_ = 0, answered_ = 0;  // travels: begun here; known to have ended
   std::uint64_t counted_steps_ = 0;   // at the last travel
   double counted_exchanges_ = 0;
 
-  std::optional<Computed> held_;  // what the tuned strategy has not been told
-  bool has_stepped_ = false;      // in this turn; the tuned strategy is to look at it
-  bool travel_is_due_ = false;    // of this site's model, once the travel before is closed
-  std::deque<Probe> probes_;      // of each site one at most
+  std::optional<Computed> held_;  // result that the tuned strategy has not received yet
+  bool has_stepped_ = false;      // the tuned strategy must process this turn's step
+  bool travel_is_due_ = false;    // this site's model travels when the previous travel is closed
+  std::deque<Probe> probes_;      // at most one per site
   std::optional<Probe> probing_;
   StepResult scored_;
 
-  std::uint32_t index_ = 0;  // that the tuned strategy has
+  std::uint32_t index_ = 0;  // index in use by the tuned strategy
   std::optional<Theta> theta_;
-  skewscout::Search search_;                   // at the scout; the others follow
-  std::map<Round, skewscout::Tally> tallies_;  // at the scout: of two travels at most
-  double best_home_ = 0;                       // accuracy at home, of all travels of this scout
+  skewscout::Search search_;                   // at the scout; other sites copy it
+  std::map<Round, skewscout::Tally> tallies_;  // at the scout: at most two travels
+  double best_home_ = 0;                       // best home accuracy of all travels of this scout
 };
 
 }  // namespace longhaul::sync

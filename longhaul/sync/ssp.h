@@ -1,7 +1,7 @@
 #pragma once
-// Stale synchronous parallel training: every worker steps on a copy of the server's model of its
-// own, gives each update to the server, and reads the model anew only when what it has seen of the
-// others may lack updates that are more than `staleness` clocks old; then it waits for the slowest.
+// Stale synchronous parallel training. Every worker steps on its own copy of the server's model,
+// and sends each update to the server. It reads the model again only if its copy may lack updates
+// of other workers that are more than `staleness` clocks old. Then it waits for the slowest worker.
 //   Ho et al., "More effective distributed ML via a stale synchronous parallel parameter server",
 //   NIPS 2013, section 3. A clock is one step; u = -eta g / n, so staleness 0 is synchronous SGD.
 #include "longhaul/core/registry.h"
@@ -12,11 +12,11 @@
 
 namespace longhaul::sync {
 
-// What only the models of ssp say.
+// The extension of a model in ssp.
 struct SspModel {
   LONGHAUL_MESSAGE(1, "model");
-  std::uint64_t clock = 0;  // updates that each live worker has given, at least
-  std::uint64_t own = 0;    // that the one it goes to has given
+  std::uint64_t clock = 0;  // minimum number of updates that each live worker has sent
+  std::uint64_t own = 0;    // number of updates that the receiver has sent
   LONGHAUL_FIELDS((clock, .max = 0x1p50), (own, .max = 0x1p50))
 };
 
@@ -45,8 +45,8 @@ class SspWorker final : public server::ParameterServerWorker {
     compute(LocalStep{}, 1, turn);
   }
 
-  // u = (x' - x) / n; cache <- x + u. Asked for with a push, the model that comes has all own
-  // updates; and with staleness 0 all workers are given the same one, when the last has pushed.
+  // u = (x' - x) / n; cache <- x + u. A model that is asked for with a push contains all own
+  // updates. With staleness 0, all workers receive the same model, when the last one has pushed.
   void computed(const Computed& done, Turn& turn) override {
     const auto n = double(live_workers(turn).size());
     const auto x = parameters(turn);
@@ -63,7 +63,7 @@ class SspWorker final : public server::ParameterServerWorker {
   void read(const server::ServerHeader& header, const Snapshot& model, Turn& turn) override {
     const auto said = *server::from_extension<SspModel>(header.extension);
     minimum_ = said.clock;
-    set_clock(said.own);  // another one only after a takeover, in which updates were lost
+    set_clock(said.own);  // differs only after a takeover, in which updates were lost
     ParameterServerWorker::read(header, model, turn);
   }
 
@@ -75,8 +75,8 @@ class SspWorker final : public server::ParameterServerWorker {
   }
 
   const SspConfig config_;
-  std::vector<float> before_;  // the parameters that the step is taken from
-  std::uint64_t minimum_ = 0;  // clocks that all have completed, as far as it knows
+  std::vector<float> before_;  // parameters from which the step is taken
+  std::uint64_t minimum_ = 0;  // clocks that all workers have completed, as far as known
 };
 
 class SspServer final : public server::ParameterServer {
@@ -99,7 +99,7 @@ class SspServer final : public server::ParameterServer {
     return Taken::committed;
   }
 
-  // Its pushes come before it asks, so what it has completed is its clock.
+  // A worker's pushes arrive before its request, so its completed clocks are its clock.
   bool may_read(Rank rank) const override {
     return server::within_bound(clocks_.of(rank), clocks_.minimum(), config_.staleness);
   }

@@ -1,15 +1,15 @@
 #pragma once
-// The staleness lab: all workers step together and every update is delivered, but an update is
-// applied late, by a number of iterations that a law says. What delays cost is so measured apart
-// from what a network costs.
+// The staleness lab: all workers step together and every update is delivered. An update is applied
+// late, by a number of iterations from a delay law. So the cost of delays is measured apart from
+// the cost of a network.
 //   Dai et al., "Toward understanding the impact of staleness in distributed machine learning",
-//   ICLR 2019 (arXiv 1810.03264): the experiment. Ours: mean scaling, running over a network,
-//   replay of recorded delays, the mitigations.
+//   ICLR 2019 (arXiv 1810.03264): the experiment. Not in the paper: mean scaling, running over a
+//   network, replay of recorded delays, the mitigations.
 //
 // In iteration t, worker i of P, with u_j^t for the update that worker j computes in it:
 //   x_i <- x_i + scale sum of the held updates that are due by t    in double, rounded once
-//   u_i^t = update of the gradient at x_i, from i's own optimiser;  to all others
-//   u_j^t of all workers are here: u_j^t is due in t + 1 + r(j, i, t);  t <- t + 1
+//   u_i^t = update of the gradient at x_i, from i's own optimiser;  sent to all other workers
+//   u_j^t of all workers have arrived: u_j^t is due in t + 1 + r(j, i, t);  t <- t + 1
 // At the end all held updates are applied, and the workers average their models.
 #include <cmath>
 #include <functional>
@@ -27,10 +27,10 @@
 namespace longhaul::sync {
 
 struct StalenessHeader {
-  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
+  LONGHAUL_MESSAGE(0, "header");  // part of another message
   Round iteration = 0;
-  bool is_finite = true;  // else there is no vector: the worker's loss or update has no bounds
-  double loss = 0;        // of the batch
+  bool is_finite = true;  // false: no vector, as the worker's loss or update is not finite
+  double loss = 0;        // loss of the batch
   std::uint64_t samples = 0;
   LONGHAUL_FIELDS((iteration, .max = 0x1p50), is_finite, (loss, .min = -1e300, .max = 1e300),
                   (samples, .max = 0x1p32))
@@ -39,17 +39,17 @@ struct StalenessHeader {
 enum class StalenessLabPhase : std::uint8_t {
   not_started,
   ready,
-  probing,    // takes the gradient that coherence is of
-  computing,  // takes the gradient of its batch
+  probing,    // computes the gradient for the coherence
+  computing,  // computes the gradient of its batch
   gathering,  // sends its update and waits for the others'
   deciding,   // waits for a verdict
-  averaging,  // takes part in the mean that the run ends with
+  averaging,  // takes part in the final mean of the run
   ended
 };
 
 class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
  public:
-  // With another number of workers the experiment would be another one.
+  // The number of workers is part of the experiment.
   static SyncEntry entry() {
     return strategy_entry<StalenessLab>(
         {.name = "staleness_lab",
@@ -114,14 +114,14 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
       phase_ = Phase::computing;
       return turn.compute(Gradient{});
     }
-    if (phase_ != Phase::computing) return;  // it has failed
+    if (phase_ != Phase::computing) return;  // failed
     if (!turn.place().phantom) turn.record("train_loss", iteration_, computed.loss);
     phase_ = Phase::gathering;
     asked_ = turn.now();
     send_update(computed, turn);
   }
 
-  // The overlay starts after its parent: the first iteration begins here.
+  // The first iteration starts here, because the overlay starts after its parent.
   void on_progress(Turn& turn) override {
     if (phase_ == Phase::not_started) return;
     receive(turn);
@@ -154,13 +154,13 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
   }
 
  private:
-  // Of this iteration and, from a worker that ended it a moment ago, of the next.
+  // One of this iteration, and one of the next from a worker that has just ended this one.
   static constexpr std::uint32_t kUpdatesOfASender = 2;
-  // A mean loss that is so many times that of the first iteration has diverged.
+  // A run has diverged if its mean loss exceeds this multiple of the loss in the first iteration.
   static constexpr double kMostLoss = 100;
 
   static StopConfig staleness_stop(StopConfig config) {
-    config.apart = 2;  // a worker may have ended its iteration while another waits for updates
+    config.apart = 2;  // a worker can have ended its iteration while another waits for updates
     return config;
   }
 
@@ -186,7 +186,7 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
 
   using Channel = VectorChannel<StalenessHeader>;
   using Phase = StalenessLabPhase;
-  struct Update {  // of one worker, in this iteration or the next
+  struct Update {  // update of one worker, in this iteration or the next
     StalenessHeader header;
     Snapshot values;
     void state(Archive& ar) {
@@ -220,13 +220,13 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
   }
 
   void receive(Turn& turn) {
-    channel_->drop_lost();  // of a lost peer: on_view() has seen to it
+    channel_->drop_lost();  // on_view() has handled lost peers
     while (const auto sent = channel_->sent()) sending_.erase(sent->to);
     while (auto one = channel_->poll(within(*channel_, turn)))
       updates_[{one->header.iteration, one->from}] = {one->header, one->content.values()};
   }
 
-  // One move of the iteration, if one can be made now.
+  // Makes one transition of the iteration if possible. Returns true if another can follow at once.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::ready:
@@ -269,7 +269,7 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
       turn.record("cosine_" + std::to_string(lag), iteration_, measured->cosines[lag - 1]);
   }
 
-  // u = update of the gradient; to all others
+  // Computes the update of the gradient and sends it to all other workers.
   void send_update(const Computed& computed, Turn& turn) {
     std::vector<float> u = rule_.update(turn.grads().first(parameter_count(turn.place())), rate());
     StalenessHeader header{.iteration = iteration_,
@@ -290,7 +290,7 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
                    within(*channel_, turn));
   }
 
-  // What the others read of it, so that all hold the same update.
+  // Returns the update as other workers read it, so that all workers hold the same update.
   Snapshot as_read(const std::vector<float>& update, const std::vector<Rank>& to, Turn& turn) {
     if (to.empty() || turn.place().phantom) return snapshot_of(update);
     return snapshot_of(channel_->as_received(update, range_, to.front(), {.group = 0}));
@@ -303,7 +303,7 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
     return keys;
   }
 
-  // False: it has diverged, and all workers come to that in the same iteration.
+  // Returns false if the run has diverged. All workers find that in the same iteration.
   bool note_losses() {
     double sum = 0;
     for (const Rank rank : workers_) {
@@ -352,7 +352,7 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
     held_.hold(due, {iteration_, origin, std::move(update.values), weight, rate()});
   }
 
-  // All updates of the iteration are here, the same at all workers.
+  // Ends the iteration: all updates have arrived, and they are the same at all workers.
   void end_iteration(Turn& turn) {
     turn.record("wait_s", iteration_, seconds(turn.now() - asked_));
     const bool goes_on = note_losses();
@@ -369,14 +369,14 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
     }
     phase_ = Phase::deciding;
     const auto applied = held_.apply(iteration_, parameters(turn));
-    // As of a server: 0 is an update that is applied as soon as it can be.
+    // As with a server, 0 is an update that is applied as soon as possible.
     if (applied.updates > 0)
       turn.record("staleness", iteration_ - 1,
                   double(applied.delays) / double(applied.updates) - 1);
     stop_.round_done(iteration_ - 1, turn.params(), samples_, within(stop_, turn));
   }
 
-  // What is held is applied at once; then all workers average their models.
+  // Applies all held updates at once. Then all workers average their models.
   void finish_run(Turn& turn) {
     held_.flush(iteration_, parameters(turn));
     begin_mean(turn);
@@ -390,8 +390,8 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
 
   const Config config_;
   const Place place_;
-  const Range range_;                // of the parameters
-  const std::vector<Rank> workers_;  // of the job
+  const Range range_;                // range of the parameters
+  const std::vector<Rank> workers_;  // workers of the job
   const double rate_;
   const std::function<double(std::uint64_t)> rate_share_;  // null: 1
   const staleness::DelayLaw law_;
@@ -401,15 +401,15 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
   staleness::HeldUpdates held_;
   staleness::Coherence coherence_;
 
-  Round iteration_ = 0;             // that runs; also the number of those that are done
-  std::uint64_t samples_ = 0;       // used by all workers
-  double first_loss_ = 0;           // mean of iteration 0
-  std::set<Key> admitted_;          // here or on their way
-  std::map<Key, Update> updates_;   // here
-  std::map<Rank, Round> last_due_;  // in_order: of the newest update of a sender
-  std::set<Rank> sending_;          // receivers for which the host does not have all yet
-  std::uint64_t duplicates_ = 0, dropped_ = 0;  // since the iteration began
-  Time asked_{0};                               // since when the others' updates are awaited
+  Round iteration_ = 0;             // current iteration; also the number of completed ones
+  std::uint64_t samples_ = 0;       // samples used by all workers
+  double first_loss_ = 0;           // mean loss of iteration 0
+  std::set<Key> admitted_;          // updates that have arrived or are in transit
+  std::map<Key, Update> updates_;   // updates that have arrived
+  std::map<Rank, Round> last_due_;  // in_order: iteration of the sender's newest update
+  std::set<Rank> sending_;          // receivers whose update the host has not taken completely
+  std::uint64_t duplicates_ = 0, dropped_ = 0;  // since the start of the iteration
+  Time asked_{0};                               // start of the wait for the others' updates
   std::string diverged_;
 };
 

@@ -3,8 +3,8 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// It does not use a VectorChannel: in a phantom job a channel carries sizes without numbers, but
-// this state (rounds, stop rule, schedules) has to arrive there, too.
+// The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
+// numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
 #include <map>
 #include <optional>
 #include <set>
@@ -52,7 +52,7 @@ class StateTransfer final : public Machine {
     send_more(to, turn);
   }
 
-  // What `archive` writes of this node, to each of them.
+  // Sends the state that `archive` writes to each of `ranks`.
   void send(const auto& ranks, Round round, bool last, auto&& archive, Turn& turn) {
     if (ranks.empty()) return;
     Archive ar;

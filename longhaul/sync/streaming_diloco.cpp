@@ -1,12 +1,12 @@
-// Streaming DiLoCo: the model is synchronised part by part, one part a round, while the sites
-// compute on.
+// Streaming DiLoCo: each round synchronises one part of the model, while the sites continue to
+// compute.
 //   Douillard et al., "Streaming DiLoCo with overlapping communication: towards a distributed free
-//   lunch", arXiv 2501.18512; write_back = "delta" is ours.
+//   lunch", arXiv 2501.18512; write_back = "delta" is not from the paper.
 //
-// In round r, with f the fragment whose turn it is and H = steps x fragments:
+// In round r, with f the fragment of the round and H = steps x fragments:
 //   after `steps` steps since the last round's:  y <- x_f;  ubar <- agreed mean of y - X_f
 //   `delay` steps later:  X_f <- X_f + outer_f(ubar);  x_f takes in X_f    (shadow/write_back.h)
-// A site stands still only if the mean is not there by then. What ends a round, and the run, is X.
+// A site waits only if the mean has not arrived by then. Rounds, and the run, end with X.
 #include <algorithm>
 
 #include "longhaul/sync/entry.h"
@@ -19,8 +19,8 @@ namespace {
 
 class StreamingDiLoCo final : public Synchronous {
  public:
-  // Presets: DiLoCo's, with the outer rate of the publication. A node that returns begins with a
-  // fresh inner optimiser; the model and the outer optimisers are handed over.
+  // Presets of DiLoCo, with the outer rate of the publication. A returned node receives the model
+  // and the outer optimisers, and begins with a fresh inner optimiser.
   static SyncEntry entry() {
     using namespace std::string_literals;
     return strategy_entry<StreamingDiLoCo>(
@@ -118,7 +118,7 @@ class StreamingDiLoCo final : public Synchronous {
   void begin_round(Turn& turn) override { try_contribute(turn); }
   std::span<float> model(Turn&) override { return anchor_; }
   bool takes_mean(Turn&) const override { return !computing_ && since_ >= config_.delay; }
-  // X_f <- X_f + outer_f(ubar); x_f takes it in
+  // X_f <- X_f + outer_f(ubar); x_f takes in X_f
   void use_mean(std::span<float> ubar, Turn& turn) override {
     if (!turn.place().phantom) {
       outers_[round() % config_.fragments]->apply(ubar);
@@ -132,10 +132,10 @@ class StreamingDiLoCo final : public Synchronous {
     end_with_model(turn);
   }
 
-  // All that gave something are lost: X stays, and so does x.
+  // Called when all contributors are lost: X and x stay unchanged.
   void use_nothing(Turn& turn) override { end_with_model(turn); }
 
-  // The run ends with X; steps since are not in it.
+  // Ends the run with X, without the steps since.
   bool close(Turn& turn) override {
     closing_ = true;
     if (computing_) {
@@ -146,7 +146,7 @@ class StreamingDiLoCo final : public Synchronous {
     return true;
   }
 
-  // Steps up to the next boundary: of the mean that is under way, or of the next contribution.
+  // Takes the steps up to the next boundary, that of the current mean or of the next contribution.
   void on_idle(Turn& turn) override {
     if (computing_ || closing_) return;
     const std::uint32_t until = in_flight_ ? config_.delay : config_.steps;
@@ -158,15 +158,15 @@ class StreamingDiLoCo final : public Synchronous {
     turn.compute(LocalStep{}, until - since_);
   }
 
-  // Only the time without a step to take is waiting.
+  // Counts only the time without a step to take as waiting.
   void waited(Wait what, Time, Turn& turn) override {
     const Time took = blocked_ ? turn.now() - *blocked_ : Time{0};
     blocked_.reset();
     Synchronous::waited(what, took, turn);
   }
 
-  // The state is the senior worker's; what is its alone begins anew, with the model that all have.
-  // The others have taken `delay` steps of the round that begins.
+  // Called with the senior worker's state. Resets the sender's own part of it. The other workers
+  // have taken `delay` steps of the round that begins.
   void on_returned(Turn& turn) override {
     y_ = {};
     pending_ = {};
@@ -191,14 +191,14 @@ class StreamingDiLoCo final : public Synchronous {
     return fragment(turn.place().layout->parameters().length).length;
   }
 
-  // Of so many parameters, those whose turn it is in this round.
+  // Returns the fragment of this round, out of a number of parameters.
   Range fragment(std::uint64_t parameters) const {
     const std::uint64_t f = round() % config_.fragments;
     const std::uint64_t begin = parameters * f / config_.fragments;
     return {begin, parameters * (f + 1) / config_.fragments - begin};
   }
 
-  // y <- x_f; y - X_f goes to the mean
+  // y <- x_f; contributes y - X_f
   void try_contribute(Turn& turn) {
     if (!working() || computing_ || in_flight_ || since_ < config_.steps) return;
     const auto x = parameters(turn);
@@ -219,13 +219,13 @@ class StreamingDiLoCo final : public Synchronous {
 
   const Config config_;
   const shadow::WriteBack rule_;
-  std::vector<std::unique_ptr<Transform>> outers_;  // one a fragment
+  std::vector<std::unique_ptr<Transform>> outers_;  // one per fragment
   std::vector<float> anchor_;                       // X, parameters and buffers
-  std::vector<float> y_;                            // x_f as it was sent, until the mean is used
-  Computed pending_;                                // since the last contribution
-  std::uint32_t since_ = 0;                         // steps since then
+  std::vector<float> y_;                            // x_f as contributed, until the mean is used
+  Computed pending_;                                // steps since the last contribution
+  std::uint32_t since_ = 0;                         // number of steps since the last contribution
   bool in_flight_ = false, computing_ = false, closing_ = false;
-  std::optional<Time> blocked_;  // since when there is no step to take
+  std::optional<Time> blocked_;  // start of the time without a step to take
 };
 
 }  // namespace

@@ -30,16 +30,16 @@ void Synchronous::on_start(Turn& turn) {
 }
 
 void Synchronous::on_progress(Turn& turn) {
-  if (phase_ < Phase::finding_round) state_transfer_.drop_received();  // sent twice
+  if (phase_ < Phase::finding_round) state_transfer_.drop_received();  // a duplicate
   for (auto before = Phase::not_started; before != phase_;) {
     while (advance(turn)) {
     }
     before = phase_;
-    if (phase_ < Phase::ended) on_idle(turn);  // may contribute, and the mean be there at once
+    if (phase_ < Phase::ended) on_idle(turn);  // can contribute, and the mean can arrive at once
   }
 }
 
-// One move of the round, if one can be made now.
+// Makes one transition of the round if possible. Returns true if another can follow at once.
 bool Synchronous::advance(Turn& turn) {
   switch (phase_) {
     case Phase::ready:
@@ -91,7 +91,7 @@ void Synchronous::contribute(std::span<const float> values, double weight, const
 
 void Synchronous::contribute(const LocalResult& result, Turn& turn) {
   LocalResult mine = result;
-  // Phantoms have no losses, and weights have nothing to weigh: they count the samples.
+  // A phantom has no loss and no values to weigh. Its weight counts the samples.
   if (turn.place().phantom) mine.weight = double(result.samples);
   if (!turn.place().phantom) {
     turn.record("train_loss", done_, result.loss);
@@ -103,7 +103,8 @@ void Synchronous::contribute(const LocalResult& result, Turn& turn) {
 
 void Synchronous::stand_by(Turn& turn) { exchange({}, /*contributes=*/false, turn); }
 
-// The rounds of one range follow each other without a gap.
+// Returns the key of this round's exchange for `range`. Keys of one range follow each other without
+// a gap.
 VectorId Synchronous::key(std::uint32_t range) const {
   const std::uint32_t parts = range == kParameters ? fragments() : 1;
   if (parts == 1) return {done_, 0, range};
@@ -132,7 +133,8 @@ void Synchronous::exchange(const LocalResult& mine, bool contributes, Turn& turn
     if (contributes && !turn.place().phantom) {
       exact.assign(mine.buffers.begin(), mine.buffers.end());
       exact.insert(exact.end(), mine.scalars.begin(), mine.scalars.end());
-      // Its weighted mean times the sum of the weights is the number of samples of all.
+      // The weighted mean of this times the sum of the weights is the number of samples of all
+      // workers.
       if (extras(turn) > exact.size()) exact.push_back(float(double(mine.samples) / mine.weight));
     }
     status = parts_.overlay->begin(key(kExtras), {},
@@ -168,7 +170,7 @@ bool Synchronous::collect(Turn& turn) {
   if (mean_->gave > Time{0}) gave_ = mean_->gave;
   mean_came(turn);
   if (extras_ && !extras_->counted.empty() && !refused) take_extras(*extras_, turn);
-  // Every contributor was lost or late: an empty round, which leaves the model as it was.
+  // Every contributor was lost or late, or there are too few: the round leaves the model unchanged.
   if (mean_->counted.empty() || refused) {
     use_nothing(turn);
   } else {
@@ -179,9 +181,10 @@ bool Synchronous::collect(Turn& turn) {
   return phase_ != Phase::working;
 }
 
-// The samples of a lost node are used if a mean has counted it, and it may not have come to say so.
+// Records the samples of lost nodes that a mean has counted. The lost node may not have recorded
+// them.
 void Synchronous::record_counted(Turn& turn) {
-  if (turn.view().live.shares(turn.place().members.all())) return;  // nobody is lost
+  if (turn.view().live.shares(turn.place().members.all())) return;  // no node is lost
   std::vector<Rank> left;
   for (const Rank rank : counted_) {
     if (turn.view().has(rank))
@@ -192,7 +195,7 @@ void Synchronous::record_counted(Turn& turn) {
   counted_ = std::move(left);
 }
 
-// Live workers that the mean was formed without.
+// Records the share of live workers that are not in the mean.
 void Synchronous::note_left_out(Turn& turn) {
   const std::size_t live = live_workers(turn).size();
   const std::size_t counted = mean_->counted.size();
@@ -209,7 +212,7 @@ void Synchronous::contribute_second(std::span<const float> values, Turn& turn) {
   if (!status) fail(status.error(), turn);
 }
 
-// It counts this node at least.
+// Takes the second mean, which counts at least this node.
 bool Synchronous::collect_second(Turn& turn) {
   auto mean = parts_.overlay->poll({done_, 0, kSecond});
   if (!mean) return false;
@@ -289,15 +292,15 @@ void Synchronous::state(Archive& ar) {
   parts_.outer->state(ar);
 }
 
-// --- a node that has returned
+// --- a returned node
 
-// Of the exchanges that a round has; 0: it has none of this range.
+// Returns the length of a round's exchange of this range; 0 if there is none.
 std::uint64_t Synchronous::length_of(std::uint32_t range, const Turn& turn) const {
   if (range == kParameters) return exchanged(turn);
   return range == kExtras ? extras(turn) : exchanged_second();
 }
 
-// The next round of all with an exchange of this range; nothing as long as it is not known.
+// Returns the next round of the members with an exchange of this range; null if not known yet.
 std::optional<Round> Synchronous::next_round(std::uint32_t range) const {
   const std::uint32_t parts = range == kParameters ? fragments() : 1;
   if (parts == 1) return parts_.overlay->next_round(0, range);
@@ -311,8 +314,8 @@ std::optional<Round> Synchronous::next_round(std::uint32_t range) const {
   return first;
 }
 
-// The ranges may be a round apart: the others may have had the mean of one before this node
-// returned.
+// Takes part in the current round without a contribution. The ranges may be a round apart, because
+// the other nodes may have had one mean before this node returned.
 bool Synchronous::stand_in_for_round(Turn& turn) {
   std::map<std::uint32_t, Round> next;
   std::optional<Round> first;
@@ -339,9 +342,9 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
   return true;
 }
 
-// A mean is of no use to a node without the model that it changes.
+// Discards the means: a node without a model cannot apply them.
 bool Synchronous::end_stand_in(Turn& turn) {
-  // No mean arrives any more if the others have ended.
+  // If the other nodes have ended, no further mean arrives.
   if (state_transfer_.received() && state_transfer_.received()->last &&
       state_transfer_.received()->round == done_)
     return begin_from_state(turn);
@@ -351,7 +354,7 @@ bool Synchronous::end_stand_in(Turn& turn) {
     if (next_round(range).value_or(0) <= done_) return false;
   }
   ++done_;
-  // The senior worker sends its state after a mean of all ranges: else stand in once more.
+  // The senior worker sends its state after a mean of all ranges. Otherwise stand in once more.
   phase_ = stands_in_all_ranges_ ? Phase::awaiting_state : Phase::finding_round;
   return true;
 }
@@ -381,7 +384,7 @@ bool Synchronous::begin_from_state(Turn& turn) {
   return phase_ != Phase::ended;
 }
 
-// --- what the others do for it
+// --- the other nodes
 
 void Synchronous::follow_returned(Turn& turn) {
   const View& view = turn.view();
@@ -396,18 +399,19 @@ void Synchronous::follow_returned(Turn& turn) {
   if (senior == turn.self())
     return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                 turn);
-  // If the sender of the state is lost, the next senior sends its own after the round that runs.
+  // If the sender of the state is lost, the next senior worker sends its own after the current
+  // round.
   if (phase_ == Phase::standing_in || senior != state_sender_) phase_ = Phase::finding_round;
   state_sender_ = senior;
 }
 
-// The mean is here: returned nodes that took part without contributing wait for the state that the
-// next round begins with.
+// Called when the mean has arrived. Collects the returned nodes that took part without a
+// contribution: they wait for the state that the next round begins with.
 void Synchronous::note_who_needs_state() {
   const Epoch formed = std::max(mean_->epoch, extras_ ? extras_->epoch : 0);
   for (auto it = returned_.begin(); it != returned_.end();) {
     const auto [rank, since] = *it;
-    // A contribution from before it was lost says nothing.
+    // A contribution from before its loss does not count.
     const bool counted = mean_->epoch >= since && std::ranges::binary_search(mean_->counted, rank);
     const bool knows = counted || state_transfer_.has_state(rank);
     if (!knows && formed >= since) needs_state_.insert(rank);

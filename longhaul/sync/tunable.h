@@ -6,12 +6,12 @@ namespace longhaul::sync {
 class Tunable {
  public:
   virtual ~Tunable() = default;
-  // The number from here on. Called between two computations, never while one runs.
+  // Sets the number. Called between two computations, never while one runs.
   virtual void tune(double value) = 0;
-  // Must all sites have the same number at the same step?
+  // Returns true if all sites must have the same number at the same step.
   virtual bool needs_agreement() const = 0;
-  // What this node has sent since the start, in exchanges of the whole model: 1 is what bsp sends
-  // in a step over the same links.
+  // Returns the amount that this node has sent since the start, in exchanges of the whole model. A
+  // step of bsp over the same links sends 1.
   virtual double exchanges() const = 0;
 };
 

@@ -1,14 +1,14 @@
 #pragma once
-// Differential gradient transmission: of a vector of gradients, or of differences of models, the
-// blocks that contribute much go reliably and first, the others best effort; the receiver goes on
-// when the reliable ones are in. docs/transfer/dgt.md
+// Differential gradient transmission, for gradients or differences of models. Blocks that
+// contribute much are sent reliably and first, the others best effort. The receiver continues when
+// the reliable ones have arrived. docs/transfer/dgt.md
 //
 // Source: "DGT: A contribution-aware differential gradient transmission mechanism for distributed
 // machine learning", Future Generation Computer Systems 2021, doi 10.1016/j.future.2021.03.006, and
-// its public code; what is ours is said in the page.
+// its public code; the page names the differences.
 //
-// Differential are parts that a node gives in the job's codec (Coding::up), from the second one of
-// a stream on. All else, means and buffers among it, goes as `reliable` sends it.
+// Parts in the job's codec (Coding::up) are differential, from the second one of a stream on.
+// Everything else, for example means and buffers, is sent as by `reliable`.
 #include "longhaul/core/registry.h"
 #include "longhaul/transfer/dgt/config.h"
 #include "longhaul/transfer/dgt/receiver.h"
@@ -109,7 +109,7 @@ class Dgt final : public Transfer {
     sender_.pump(peer, !reliable_.has_queued(peer), turn);
   }
 
-  // Whoever is lost, or has come back, begins anew.
+  // Discards the state of lost and returned peers, which start again.
   void on_view(const View& before, Turn& turn) override {
     for (Rank rank = 0; rank < turn.place().size(); ++rank) {
       if (turn.view().has(rank) && turn.view().since(rank) == before.since(rank)) continue;
@@ -130,9 +130,10 @@ class Dgt final : public Transfer {
   const dgt::Sender& sender() const { return sender_; }
 
  private:
-  // after any input
+  // Called after every input.
   void finish(Turn& turn) {
-    // In the class of the means and before them: it comes before the next vector is made.
+    // With the service of the means and before them: a receipt arrives before the next vector is
+    // made.
     for (const auto& [to, receipt] : std::exchange(receiver_.receipts, {}))
       turn.send(to, receipt, {}, Service{});
     for (const dgt::Account& account : std::exchange(receiver_.accounts, {})) {

@@ -1,9 +1,9 @@
 #pragma once
 // The plain transfer: every value arrives, once and in the order of the queue.
 //
-// Queued are names of vectors and stretches of them, not bytes: those are asked of the owner
-// (VectorPort) when the link has room for one more message. So a vector that waits for a slow link
-// costs nothing, and what is cancelled was never written. docs/transfer/reliable.md
+// The queue holds names of vectors and their ranges, not bytes: the owner (VectorPort) encodes
+// these when the link has room for one more message. So a vector that waits for a slow link costs
+// nothing, and a cancelled one is never encoded. docs/transfer/reliable.md
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace longhaul::transfer {
 
-// The first element, taken out; nothing of a queue that is empty.
+// Removes the first element and returns it; nothing if the queue is empty.
 auto take_front(auto& queue) -> std::optional<std::decay_t<decltype(queue.front())>> {
   if (queue.empty()) return std::nullopt;
   std::optional taken(std::move(queue.front()));
@@ -23,8 +23,8 @@ auto take_front(auto& queue) -> std::optional<std::decay_t<decltype(queue.front(
 
 class Reliable final : public Transfer {
  public:
-  // One stretch of at most Place::chunk_bytes of fp32 values; the body is what VectorPort wrote.
-  // In a phantom job it may be of chunk_run chunks.
+  // A range of at most Place::chunk_bytes of fp32 values; the body comes from VectorPort. In a
+  // phantom job it may be of chunk_run chunks.
   struct Piece {
     LONGHAUL_MESSAGE(1, "piece");
     TransferKey key;
@@ -81,7 +81,7 @@ class Reliable final : public Transfer {
                                [](const auto& queue) { return !queue.second.empty(); });
   }
 
-  // In its new class it stands behind what was queued there before, of the same order.
+  // Puts it behind the entries of the same order in its new class.
   void reprioritise(const TransferKey& key, Rank to, Service service, Turn& turn) override {
     const auto peer = queues_.find(to);
     if (peer == queues_.end()) return;
@@ -135,7 +135,7 @@ class Reliable final : public Transfer {
     std::uint64_t next = 0;
     double weight = 0;
     Service service;
-    std::uint64_t bytes = 0;  // of bodies sent
+    std::uint64_t bytes = 0;  // bytes of the bodies sent
     Time since{0};
     void state(auto& ar) {
       ar(key, ranges, next, weight, service.delivery, service.priority, service.order, bytes,
@@ -146,7 +146,7 @@ class Reliable final : public Transfer {
   using Queue = std::map<Spot, Item>;
   using Classes = std::map<unsigned, Queue, std::greater<>>;  // priority is the class's low part
 
-  // Classes have rooms of their own; within one, the queue decides.
+  // Each class has its own room; within one, the queue decides.
   void pump(Rank to, Classes& classes, Turn& turn) {
     for (auto& [service_class, queue] : classes) {
       while (!queue.empty()) {

@@ -19,9 +19,9 @@ struct FieldText {
   std::size_t column = 0;  // byte in the line, from 1
 };
 
-// The first of , ; tab that the line holds outside of quotes; a comma if it holds none.
+// Returns the first of , ; tab that the line holds outside of quotes; a comma if it holds none.
 char find_separator(std::string_view line) {
-  std::string bare;  // what is outside of quotes
+  std::string bare;  // part outside of quotes
   bool quoted = false;
   for (const char c : line) {
     if (c == '"') quoted = !quoted;
@@ -32,7 +32,7 @@ char find_separator(std::string_view line) {
   return ',';
 }
 
-// Cuts lines into fields. `name` stands for the file in messages, and outlives this.
+// A cutter of lines into fields. `name` is the file's name in messages, and must outlive this.
 class Splitter {
  public:
   Splitter(std::string_view name, char separator) : name_(name), separator_(separator) {}
@@ -57,7 +57,7 @@ class Splitter {
   }
 
  private:
-  // From the quote at `at` to the separator or the line's end, where `at` is left.
+  // Reads from the quote at `at` to the separator or the line's end, and moves `at` there.
   Status unquote(std::string_view line, std::size_t number, std::size_t& at,
                  std::string& text) const {
     const std::size_t begin = at++;
@@ -99,15 +99,15 @@ bool is_missing(std::string_view text) {
 struct Source {
   std::size_t field = 0;
   std::string title;
-  bool categorical = false, open = false;  // open: its values are those that are found
-  std::map<std::string, std::size_t, std::less<>> values = {};  // of a category: place as met
-  // Cells that cannot be read, and the first of them.
+  bool categorical = false, open = false;  // open: the values are those found in the file
+  std::map<std::string, std::size_t, std::less<>> values = {};  // by value: order in the file
+  // Unreadable cells, and the first of them.
   std::size_t missing = 0, bad = 0;
   std::size_t line = 0, column = 0;
   std::string text = {};
 };
 
-// "colour = red | green": name and values.
+// Splits "colour = red | green" into name and values.
 std::pair<std::string, std::vector<std::string>> category(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string_view name = std::string_view(text).substr(0, equals);
@@ -166,7 +166,7 @@ class CsvReader {
     return target;
   }
 
-  // The first line, and the one below it if there is one.
+  // Reads the first line, and the one below it if there is one.
   Status begin(std::vector<FieldText>& first, std::size_t number,
                const std::vector<FieldText>* second) {
     width_ = first.size();
@@ -194,7 +194,7 @@ class CsvReader {
     return false;
   }
 
-  // "12,5" and "1 000": not a name.
+  // Returns true for "12,5" and "1 000", which are not names.
   static bool looks_like_number(const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789.,+- '") == std::string::npos;
   }
@@ -207,7 +207,7 @@ class CsvReader {
     return std::nullopt;
   }
 
-  // Which column a name or number means, or an Error that names `key` and the nearest column.
+  // Returns the column of a name or number. The Error names `key` and the nearest column.
   Result<std::size_t> column(const std::string& wanted, std::string_view key,
                              std::size_t number) const {
     if (const auto place = place_of(wanted)) return *place;
@@ -220,7 +220,7 @@ class CsvReader {
   Status choose_columns(std::size_t number) {
     std::vector<bool> used(width_, false);
     for (const std::string& name : options_.ignore) {
-      if (options_.like && !place_of(name)) continue;  // of the other file
+      if (options_.like && !place_of(name)) continue;  // in the other file
       LH_LET(place, column(name, "ignore", number));
       used[place] = true;
     }
@@ -244,7 +244,7 @@ class CsvReader {
     return options_.like ? order_like(number) : choose_categories(number);
   }
 
-  // Without a header: the last column, if there is one more than the model reads.
+  // Skips targets. Without a header: the last column, if there is one more than the model reads.
   void pass_over_targets(std::vector<bool>& used) const {
     for (const std::string& name : options_.like->target_columns)
       if (const auto place = place_of(name)) used[*place] = true;
@@ -303,7 +303,7 @@ class CsvReader {
     return names;
   }
 
-  // What `data` was read from: a source for each number, and for each category.
+  // Returns the sources of `data`: one for each number, and one for each category.
   static std::vector<Source> sources_of(const DataSet& data) {
     std::vector<Source> sources;
     std::size_t next = 0;
@@ -321,7 +321,7 @@ class CsvReader {
     return sources;
   }
 
-  // The columns of the training set, in its order.
+  // Orders the columns like those of the training set.
   Status order_like(std::size_t number) {
     std::vector<Source> wanted = sources_of(*options_.like);
     std::vector<std::string> lacking, strange;
@@ -370,13 +370,13 @@ class CsvReader {
     return Ok{};
   }
 
-  // A value of a category that the job names is none, whatever it says.
+  // Returns true for a missing cell, except a value of a category that the job names.
   bool is_gap(const Source& source) const {
     const std::string& text = fields_[source.field].text;
     return is_missing(text) && !source.values.contains(text);
   }
 
-  // A label may be called "none".
+  // Returns true if a cell of the line is missing. A label may be called "none".
   bool has_gap() const {
     for (const std::size_t place : target_fields_) {
       const std::string& target = fields_[place].text;
@@ -414,7 +414,7 @@ class CsvReader {
     return fmt::format("one of {} in column {}", list_of(values), named);
   }
 
-  // All cells that cannot be read, by column; the first one with its place.
+  // Returns an Error with all unreadable cells by column, and the place of the first one.
   Status bad_cells() const {
     const Source* first = nullptr;
     std::string counts;
@@ -448,7 +448,7 @@ class CsvReader {
     return error;
   }
 
-  // Sorts the values that were found, so that their order is not that of the lines.
+  // Sorts the values found, so that their order does not depend on the lines.
   static std::vector<std::size_t> places_of(Source& source) {
     std::vector<std::size_t> places(source.values.size());
     std::size_t next = 0;
@@ -514,12 +514,12 @@ class CsvReader {
   const CsvOptions& options_;
   Targets targets_;
   Splitter splitter_;
-  std::vector<FieldText> fields_;  // of the line that is read
+  std::vector<FieldText> fields_;  // fields of the current line
   std::vector<std::string> header_;
   std::size_t width_ = 0, dropped_ = 0;
   std::vector<std::size_t> target_fields_;
-  std::vector<Source> sources_;  // in the order of the features
-  std::vector<float> cells_;     // of all lines, one a source; of a category the value's place
+  std::vector<Source> sources_;  // in feature order
+  std::vector<float> cells_;     // all lines, one cell per source; for a category the value's place
 };
 
 }  // namespace

@@ -44,20 +44,19 @@ struct DataSet {
   // classification: 0 .. outputs-1, one a sample; text: the group that it was taken from.
   std::vector<std::int64_t> labels;
   std::vector<float> targets;      // regression, multilabel (0 and 1): samples x outputs
-  std::vector<std::string> names;  // of the classes, as the file calls them (may be empty), or of
-                                   // the groups
-  // csv: what the file calls each feature, or its number from 1; "colour = red" of a category.
+  std::vector<std::string> names;  // classes, as named in the file (may be empty), or groups
+  // csv: the file's name of each feature, or its number from 1; "colour = red" for a category.
   std::vector<std::string> columns;
   std::vector<Categories> categories;
-  std::vector<std::string> target_columns;  // what the file calls them; empty without a header
-  std::size_t dropped = 0;                  // lines left out, a cell of which is missing
-  // text: samples x (width + 1): what to read, and one byte more. Tokens: as many whole numbers of
-  // token_bytes each (1, 2 or 4), the lowest byte first.
+  std::vector<std::string> target_columns;  // names in the file; empty without a header
+  std::size_t dropped = 0;                  // lines left out because a cell is missing
+  // text: samples x (width + 1) bytes: the bytes to read, and one more. Tokens: samples x (width +
+  // 1) integers of token_bytes each (1, 2 or 4), lowest byte first.
   std::vector<std::uint8_t> text;
   std::uint32_t token_bytes = 1;
 
   std::size_t size() const;
-  // How many labels there may be; 0 for numbers to fit.
+  // Returns the number of possible labels; 0 for numbers to fit.
   std::size_t label_kinds() const;
   // text: the width + 1 bytes or tokens of sample `row`. CHECKs both.
   void copy_window(std::size_t row, std::span<std::int64_t> out) const;
@@ -69,7 +68,7 @@ struct DataSet {
   void set_pixels(std::vector<std::uint8_t> values, std::span<const double> mean,
                   std::span<const double> std);
 
-  // What each value of a pixel becomes: channels x 256. Filled by set_pixels().
+  // Feature of each pixel value: channels x 256. Filled by set_pixels().
   std::vector<float> pixel_values;
 };
 

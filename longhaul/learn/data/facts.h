@@ -1,11 +1,11 @@
 #pragma once
-// Sites with tables of their own (partition = "local"): what each says of its own before the run,
-// and what follows from all of them. No sample leaves its site.
+// Sites with tables of their own (partition = "local"): the facts that each sends about its table
+// before the run, and the agreement from all of them. No sample leaves its site.
 //
 // Every site takes the columns of the first one, by name, and brings its numbers to one scale by
-// sums over all sites. Sums are kept to twice the digits of a double (Dekker, "A floating-point
-// technique for extending the available precision", 1971), in the order of the sites: a table that
-// is cut into any number of files has the scales of the whole.
+// sums over all sites. Sums have twice the digits of a double (Dekker, "A floating-point technique
+// for extending the available precision", 1971), in the order of the sites. A table that is cut
+// into any number of files therefore has the scales of the whole.
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -21,14 +21,14 @@
 
 namespace longhaul::learn {
 
-// Columns of a table brought to one scale: each minus its mean, divided by its standard deviation.
+// A column's scale. A scaled column has its mean subtracted and is divided by its deviation.
 struct ColumnScale {
   double mean = 0;
-  double std = 0;  // of all samples (the root of the mean square); 0: all numbers are the same
+  double std = 0;  // over all samples (root of the mean square); 0: all numbers are equal
 };
 
-// The mean of each column, over the samples that have a number there. An Error names the file and a
-// column without any.
+// Returns the mean of each column, over the samples with a number there. An Error names the file
+// and a column without any number.
 inline Result<std::vector<double>> column_means(const DataSet& data, const std::string& file) {
   const std::size_t width = data.shape.width();
   LH_CHECK(data.features.size() == data.size() * width);
@@ -49,14 +49,14 @@ inline Result<std::vector<double>> column_means(const DataSet& data, const std::
   return means;
 }
 
-// NaN becomes the mean of its column. CHECKs the width.
+// Replaces NaN by the mean of its column. CHECKs the width.
 inline void fill_missing(DataSet& data, std::span<const double> means) {
   LH_CHECK(means.size() == data.shape.width());
   for (std::size_t i = 0; i < data.features.size(); ++i)
     if (std::isnan(data.features[i])) data.features[i] = float(means[i % means.size()]);
 }
 
-// One for each number of a sample, summed in double in the order of the samples. CHECKs that the
+// Returns one scale for each number of a sample, summed in double in sample order. CHECKs that the
 // samples are numbers, not pixels.
 inline std::vector<ColumnScale> column_scales(const DataSet& data) {
   const std::size_t width = data.shape.width(), count = data.size();
@@ -80,7 +80,7 @@ inline std::vector<ColumnScale> column_scales(const DataSet& data) {
   return scales;
 }
 
-// x becomes (x - mean) / std, and 0 in a column whose std is 0, whatever x is. CHECKs the width.
+// Replaces x by (x - mean) / std, and by 0 in a column whose std is 0. CHECKs the width.
 inline void standardise(DataSet& data, std::span<const ColumnScale> scales) {
   LH_CHECK(scales.size() == data.shape.width() &&
            data.features.size() == data.size() * scales.size());
@@ -91,7 +91,7 @@ inline void standardise(DataSet& data, std::span<const ColumnScale> scales) {
   }
 }
 
-// A sum of doubles, to twice the digits of one.
+// A sum of doubles with twice the digits of one.
 struct LongSum {
   double high = 0, low = 0;
   void add(double);
@@ -100,7 +100,7 @@ struct LongSum {
   LONGHAUL_FIELDS(high, low)
 };
 
-// One column, over the training samples of a site.
+// The facts of one column, over the training samples of a site.
 struct ColumnFacts {
   std::uint64_t count = 0, missing = 0;
   LongSum sum, squares;
@@ -108,7 +108,7 @@ struct ColumnFacts {
   LONGHAUL_FIELDS(count, missing, sum, squares, least, most)
 };
 
-// Times the median of the other sites' largest number of a column, from which it is told.
+// Limit for other units: this times the median of the other sites' largest number of a column.
 inline constexpr double kOtherUnits = 100;
 
 struct TableFacts {
@@ -117,15 +117,15 @@ struct TableFacts {
   std::vector<std::int64_t> sample;                   // DataShape::sample ... task
   std::int64_t outputs = 1;
   Task task = Task::classification;
-  std::vector<std::string> columns;   // csv: names of the features, in their order
-  std::vector<ColumnFacts> numbers;   // csv: of each of them
+  std::vector<std::string> columns;   // csv: names of the features, in order
+  std::vector<ColumnFacts> numbers;   // csv: for each of them
   std::vector<std::uint64_t> labels;  // training samples of each class
   LONGHAUL_FIELDS(training, test, dropped, (sample, .max = 8), (outputs, .min = 1, .max = 1 << 24),
                   (task, .max = 3), (columns, .max = kMostColumns), (numbers, .max = kMostColumns),
                   (labels, .max = kMostLabels))
 };
 TableFacts facts_of(const DataSet& train, const DataSet& test);
-// A set without samples, of the shape of those: for a site that trains nothing.
+// Returns a set without samples, of that shape: for a site that trains nothing.
 DataSet empty_like(const TableFacts&);
 
 struct SiteFacts {
@@ -133,20 +133,20 @@ struct SiteFacts {
   TableFacts facts;
 };
 
-// What all sites' facts say together.
+// The agreement of all sites' facts.
 struct TableAgreement {
   std::uint64_t training = 0, test = 0;
-  std::vector<std::string> columns;  // in the order of the first site
-  std::vector<ColumnFacts> numbers;  // of each column
-  std::vector<double> means;         // with missing = "mean": what fills each column
+  std::vector<std::string> columns;  // in the first site's order
+  std::vector<ColumnFacts> numbers;  // for each column
+  std::vector<double> means;         // with missing = "mean": the value that fills each column
   std::vector<ColumnScale> scales;   // with standardise = true
-  // Sites whose numbers are in other units, by what they look like; for the user.
+  // For the user: sites whose numbers seem to be in other units.
   std::vector<std::string> warnings;
 };
-// Errors name two sites whose columns or samples differ, and a column without a number anywhere.
-// CHECKs that there is a site.
+// Returns the agreement. Errors name two sites whose columns or samples differ, or a column without
+// any number. CHECKs that there is a site.
 Result<TableAgreement> agree(const DataConfig&, const std::vector<SiteFacts>&);
-// Brings a site's own set to it: order of the columns, missing cells, scales.
+// Adjusts a site's own set to the agreement: order of the columns, missing cells, scales.
 void bring_in_line(DataSet&, const TableAgreement&);
 
 }  // namespace longhaul::learn

@@ -1,5 +1,5 @@
 #pragma once
-// From the [data] table to data in memory.
+// The way from the [data] table to data in memory.
 #include <memory>
 #include <span>
 #include <string>
@@ -15,12 +15,12 @@
 namespace longhaul::learn {
 
 struct Split {
-  std::shared_ptr<const DataSet> train, test;  // of one shape
-  // With standardise = true, for each column: what was subtracted and what it was divided by.
+  std::shared_ptr<const DataSet> train, test;  // equal shapes
+  // With standardise = true, for each column: the subtracted mean and the divisor.
   std::vector<ColumnScale> scales = {};
   std::vector<double> fills = {};  // with missing = "mean", for each column
   std::vector<ColumnFacts> statistics =
-      {};  // of data that sites hold: of each column, of all sites
+      {};  // for each column over all sites, if sites hold the data
 };
 
 inline Split split_of(DataSet train, DataSet test) {
@@ -28,54 +28,56 @@ inline Split split_of(DataSet train, DataSet test) {
           std::make_shared<const DataSet>(std::move(test))};
 }
 
-// One line a kind. A new one is a function and a line in the table of kinds.cpp.
+// A kind of data. A new kind is a function and a line in the table of kinds.cpp.
 struct DataEntry {
   std::string_view name, summary;
-  std::vector<std::string_view> keys;  // of [data], besides kind, partition and its keys, and batch
-  // The samples at `path` and the test set at `test_path` ("": as the kind says). nullptr: no data.
+  std::vector<std::string_view> keys;  // keys of [data] except kind, partition with its keys, batch
+  // Loads the samples at `path` and the test set at `test_path` ("": the kind's own). Null: no
+  // data.
   Result<Split> (*load)(const DataConfig&, const std::string& path,
                         const std::string& test_path) = nullptr;
-  enum class Place { none, file, folder } place = Place::none;  // what `path` is
+  enum class Place { none, file, folder } place = Place::none;  // type of `path`
   std::string_view default_path = {};
 };
 
 std::span<const DataEntry> data_registry();
 Result<const DataEntry*> find_data(const std::string& kind);
 
-// The keys of [data] that hold for every kind.
+// Returns the keys of [data] that every kind has.
 std::span<const std::string_view> common_data_keys();
 
-// The [data] table. Errors name file, line and key: unknown kind, a key that this kind does not
-// read, a value that cannot be.
+// Reads the [data] table. Errors name file, line and key: unknown kind, a key that this kind does
+// not read, or an impossible value.
 Result<DataConfig> read_data(const Settings&);
 
-// The data of all sites together. An Error names the file and what is wrong with it, or how to get
-// it (scripts/fetch-data).
+// Loads the data of all sites together. An Error names the file and its fault, or how to get the
+// file (scripts/fetch-data).
 Result<Split> load_data(const DataConfig&);
 
-// partition = "local": the own samples of one site, as its file has them: nothing is filled or
-// scaled before bring_in_line() (facts.h). What a site alone could not know (labels or classes;
-// features of libsvm) has to be in the table.
+// The samples of one site with partition = "local", unchanged from its file: bring_in_line() fills
+// and scales them later (facts.h). The table must hold everything that a site alone cannot know
+// (labels or classes; features of libsvm).
 struct SiteData {
   DataSet train, test;
-  bool own_test = false;  // `test` is a share of this site's samples, not a set that all have
+  bool own_test = false;  // `test` is a share of this site's samples, not a set of all sites
 };
 Result<SiteData> load_site(const DataConfig&, const std::string& path);
 
-// The same of all sites, in one process: paths[i] are the samples of site i, names[i] its name for
-// messages. The training set holds them all in this order, and shards[i] those of site i. The test
-// set is that of `test_path`; without it, of `path` for kinds that are folders, and otherwise the
-// shares that the sites hold out: tests[i] are those of site i.
+// The data of all sites with partition = "local", in one process. paths[i] are the samples of site
+// i, names[i] its name for messages. The training set holds all samples in this order, and
+// shards[i] those of site i. The test set is that of `test_path`. Without it the test set is that
+// of `path` for kinds that are folders. For other kinds it is the shares that the sites hold out:
+// tests[i] for site i.
 struct LocalData {
   Split split;
   Shards shards, tests;
-  std::vector<std::string> warnings;  // as TableAgreement's
+  std::vector<std::string> warnings;  // those of TableAgreement
 };
-// Samples of a csv file to predict: columns, categories and scales are those of `like`, `scales`
-// and `fills` (Split). A missing cell is an Error unless there are fills.
+// Loads samples of a csv file to predict. Columns, categories and scales are those of `like`,
+// `scales` and `fills` (Split). A missing cell is an Error unless there are fills.
 Result<DataSet> load_to_predict(const DataConfig&, const std::string& path, const DataSet& like,
                                 std::span<const ColumnScale> scales, std::span<const double> fills);
-// partition = "local", and each site holds out test samples of its own.
+// Returns true if each site holds out its own test samples, with partition = "local".
 bool tests_at_sites(const DataConfig&);
 Result<LocalData> load_local(const DataConfig&, std::span<const std::string> names,
                              std::span<const std::string> paths);

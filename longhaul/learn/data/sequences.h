@@ -2,11 +2,11 @@
 // Texts as samples of bytes, for models that predict the next one. Without files: load.h reads
 // them.
 //
-// Texts are dealt to groups. The texts of a group stand behind each other in the order of their
-// names, a byte 0 before each. Sample k of the group reads the bytes [k c, k c + c) of that and
-// predicts the bytes [k c + 1, k c + c + 1), c being the context: every byte is predicted once, but
-// for a rest of fewer than c at the end, which is left out. The last `test_share` of each group's
-// samples are the test set. (Rules of ours.)
+// Texts are assigned to groups. The texts of a group are joined in the order of their names, with a
+// byte 0 before each. With context c, sample k of the group reads the bytes [k c, k c + c) and
+// predicts the bytes [k c + 1, k c + c + 1). Every byte is predicted once, except fewer than c
+// bytes at the end, which are left out. The last `test_share` of each group's samples are the test
+// set. (Our own rules.)
 #include <cstddef>
 #include <cstdint>
 #include <span>

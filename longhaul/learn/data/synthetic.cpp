@@ -184,7 +184,7 @@ std::vector<UserItem> draw_pairs(const DataConfig& config, std::size_t count) {
   const ByShare users(config.users, kUserExponent), items(config.items, kItemExponent);
   Random random = draws(config, kPairs);
   std::set<UserItem> pairs;
-  // Frequent pairs are drawn again and again: what so many tries do not find is filled in.
+  // Frequent pairs are drawn repeatedly. The pairs that these tries do not find are filled in.
   for (std::size_t tries = 0; pairs.size() < count && tries < 50 * count; ++tries) {
     const std::uint32_t user = users.draw(random);
     pairs.insert({user, items.draw(random)});
@@ -199,7 +199,7 @@ constexpr std::uint64_t kMostClickRows = 1 << 24;  // floats hold whole numbers 
 constexpr std::size_t kClickFactors = 4;
 constexpr double kClickExponent = 1.1, kClickBias = -1, kClickSpread = 0.2;
 
-struct ClickValue {  // what the teacher knows of it
+struct ClickValue {  // the teacher's parameters of a value
   double weight = 0;
   std::array<double, kClickFactors> factors{};
 };

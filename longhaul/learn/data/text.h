@@ -18,7 +18,7 @@
 
 namespace longhaul::learn {
 
-// `text` in quotes, at most 40 bytes of it, everything that does not print as "\xNN".
+// Returns `text` in quotes, at most 40 bytes of it, with unprintable bytes as "\xNN".
 inline std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text.substr(0, 40)) {
@@ -42,7 +42,7 @@ inline Error bad_text(const TextPlace& at, const std::string& expected, std::str
                    found.empty() ? "nothing" : in_quotes(found));
 }
 
-// The lines of a text, without their ends (\n or \r\n), a byte order mark or a final empty line.
+// The lines of a text, without line ends (\n or \r\n), a byte order mark or a final empty line.
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {
@@ -59,21 +59,21 @@ class Lines {
     return true;
   }
 
-  std::size_t number() const { return number_; }  // of the line last given, from 1
+  std::size_t number() const { return number_; }  // number of the last line, from 1
 
  private:
   std::string_view rest_;
   std::size_t number_ = 0;
 };
 
-// without blanks and tabs at both ends
+// Returns the text without blanks and tabs at both ends.
 inline std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// The whole of `text` as a finite number; a leading '+' is allowed.
+// Returns the whole of `text` as a finite number; a leading '+' is allowed.
 inline std::optional<double> parse_number(std::string_view text) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double value = 0;
@@ -82,7 +82,7 @@ inline std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
-// The same where a float holds it.
+// Returns the same if a float holds it.
 inline std::optional<float> parse_float(std::string_view text) {
   const auto value = parse_number(text);
   if (!value || !std::isfinite(float(*value))) return {};
@@ -96,22 +96,22 @@ inline std::optional<std::uint64_t> parse_whole(std::string_view text) {
   return value;
 }
 
-// "1", "+1" and "1.0" are one label; what is no number is kept as it is.
+// Returns one label for "1", "+1" and "1.0"; other text unchanged.
 inline std::string canonical_label(std::string_view text) {
   const auto number = parse_number(text);
   return number ? fmt::format("{}", *number + 0.0) : std::string(text);  // + 0.0: -0 is 0
 }
 
-inline constexpr std::size_t kMaxClasses = 1000;  // found in a file; more are numbers to fit
+inline constexpr std::size_t kMaxClasses = 1000;  // in a file; more are numbers to fit
 
-// What the last column of a table means; see DataConfig for the user's view.
+// The meaning of a table's last column; see DataConfig for the user's view.
 struct TargetOptions {
   Task task = Task::classification;
   std::vector<std::string> labels = {};  // names of the classes; empty: those found, sorted
-  std::size_t columns = 1;               // of numbers or labels: targets of a sample
+  std::size_t columns = 1;               // columns of numbers or labels: targets of a sample
 };
 
-// Collects what a file gives as its samples' targets, and writes them into a DataSet.
+// A collector of the targets in a file, which writes them into a DataSet.
 class Targets {
  public:
   explicit Targets(TargetOptions options) : options_(std::move(options)) {
@@ -122,7 +122,7 @@ class Targets {
     std::ranges::sort(sorted_);
   }
 
-  // Several columns: one call each, in their order.
+  // Adds a target. With several columns: one call for each, in order.
   Status add(std::string_view text, const TextPlace& at) {
     if (options_.task == Task::regression) {
       const auto value = parse_float(text);
@@ -210,7 +210,7 @@ class Targets {
   }
 
   TargetOptions options_;
-  std::vector<std::string> names_;                           // as they were met, or options_.labels
+  std::vector<std::string> names_;                           // in file order, or options_.labels
   std::vector<std::pair<std::string, std::size_t>> sorted_;  // name -> place in names_, for look-up
   std::vector<std::int64_t> labels_;                         // places in names_
   std::vector<float> targets_;

@@ -6,7 +6,7 @@
 
 namespace longhaul::learn {
 
-// The [model] table. Which keys a kind reads stands in its line of the registry.
+// The [model] table. The registry lists the keys of each kind.
 struct ModelConfig {
   std::string kind = "lenet";
   std::vector<double> hidden = {128};
@@ -41,22 +41,22 @@ struct ModelConfig {
                  .choices = {"mean", "local"});
     LONGHAUL_KEY(path, "script: a TorchScript file", .local = true);
     LONGHAUL_KEY(output,
-                 "script: which part of what forward() answers is the output: a key of a dict, or "
-                 "a place in a tuple, from 0; default: it answers one tensor",
+                 "script: the place of the output in the answer of forward(): a key of a dict, or "
+                 "an index into a tuple, from 0; default: the answer is one tensor",
                  .lenient = true);
     LONGHAUL_KEY(trial_s,
                  "script: most time for the trial of the file on one batch, in a process of its "
                  "own; a file that takes longer is refused",
                  .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(trial_mb,
-                 "script: most memory for that trial; 0: half of what is free on the machine",
+                 "script: most memory for that trial; 0: half of the machine's free memory",
                  .max = 1e9, .unit = "MB", .local = true);
     LONGHAUL_KEY(mbytes, "phantom: size of the parameters, 4 bytes each", .max = 1e6, .unit = "MB",
                  .positive = true);
     LONGHAUL_KEY(
         shapes,
         "phantom: the layers instead of mbytes, from input to output: \"4096x25088\" a fully "
-        "connected one of outputs x inputs, \"9440000\" another of so many parameters");
+        "connected one of outputs x inputs, \"9440000\" another of that many parameters");
     LONGHAUL_KEY(layers, "gpt: blocks of attention and a feed-forward layer", .min = 1,
                  .max = 1000);
     LONGHAUL_KEY(width, "gpt: numbers that stand for a byte or a token; a multiple of heads",

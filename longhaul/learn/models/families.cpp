@@ -17,8 +17,7 @@ namespace {
 // Writes a ModelSpec layer by layer. Every method appends one statement that replaces `x` (or the
 // variable named) and declares the tensors that it reads.
 class SpecBuilder {
-  static constexpr std::int64_t kGroups =
-      8;  // of a GroupNorm, or as many as divide both 8 and the width
+  static constexpr std::int64_t kGroups = 8;  // groups of a GroupNorm, or gcd(8, width)
 
   static std::string pair(std::int64_t value) {
     return "[" + std::to_string(value) + ", " + std::to_string(value) + "]";
@@ -52,7 +51,7 @@ class SpecBuilder {
     tensor(name + ".weight", {rows, width}, TensorSpec::Init::normal, deviation);
   }
 
-  // ... of which a batch reads the rows that this number of its samples says
+  // Declares that a batch reads the rows of the table named by number `column` of its samples.
   void looks_up(const std::string& name, std::size_t column) {
     spec_.lookups.push_back({name + ".weight", column});
   }
@@ -79,9 +78,9 @@ class SpecBuilder {
          pair(c.padding) + ")");
   }
 
-  // GroupNorm: no state. BatchNorm: running_mean and running_var are buffers, since a model that is
-  // averaged without them is another model; num_batches_tracked is not: with momentum 0.1 nothing
-  // reads it, and an integer has no mean.
+  // GroupNorm: no state. BatchNorm: running_mean and running_var are buffers, because a model
+  // averaged without them is another model. num_batches_tracked is no buffer: with momentum 0.1
+  // nothing reads it, and an integer has no mean.
   enum class Norm : std::uint8_t { group, batch };
   void norm(const std::string& name, std::int64_t channels, Norm kind,
             const std::string& variable = "x") {
@@ -117,7 +116,7 @@ class SpecBuilder {
         {.name = name, .shape = std::move(shape), .role = role, .init = init, .scale = scale});
   }
 
-  // The statements of a linear layer, whose input and output keep names of their own.
+  // Appends the statements of a linear layer, whose input and output keep names of their own.
   void product(const std::string& name, const std::string& variable, bool bias = true) {
     const auto index = std::uint32_t(spec_.linears.size());
     const std::string k = std::to_string(index);
@@ -131,7 +130,7 @@ class SpecBuilder {
     line(variable + " = out_" + k);
   }
 
-  // torch_default is what torch::nn::Linear and Conv2d do: weight and bias uniform in
+  // torch_default is the default of torch::nn::Linear and Conv2d: weight and bias uniform in
   // +-1/sqrt(fan_in). he_normal: He et al., "Delving deep into rectifiers" (2015), by fan_out;
   // he_inputs: the same by fan_in, biases 0.
   void weight(const std::string& name, std::vector<std::int64_t> shape, bool bias, Start start) {
@@ -399,7 +398,7 @@ void attention(SpecBuilder& b, const std::string& name, const GptShape& shape) {
 
 void gpt_block(SpecBuilder& b, const std::string& name, const GptShape& shape) {
   const std::int64_t d = shape.width;
-  // What a block adds is scaled so that the sum over all blocks starts with the same variance.
+  // The output of a block is scaled so that the sum over all blocks starts with the same variance.
   const double added = 0.02 / std::sqrt(2.0 * double(shape.layers));
   b.line("y = x");
   b.layer_norm(name + "_norm1", d, "y");
@@ -449,7 +448,7 @@ Result<ModelSpec> gpt_spec(const ModelConfig& config, const DataShape& data) {
 
 constexpr std::int64_t kMostUnits = std::int64_t(1) << 31, kMostValues = std::int64_t(1) << 38;
 
-// Whole numbers from 1 on, separated by 'x'; an empty shape where the text is none.
+// Returns whole numbers from 1 on, separated by 'x'; empty if the text is no such list.
 std::vector<std::int64_t> shape_of(std::string_view text) {
   std::vector<std::int64_t> shape;
   const char* at = text.data();

@@ -12,8 +12,8 @@ namespace longhaul::learn {
 struct OptimizerConfig {
   std::string kind = "sgd";
   double rate = 0.05;
-  std::optional<double> weight_decay;  // absent: that of the kind
-  std::optional<double> momentum;      // absent: that of the kind
+  std::optional<double> weight_decay;  // absent: the kind's
+  std::optional<double> momentum;      // absent: the kind's
   std::optional<bool> nesterov;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -45,34 +45,33 @@ struct OptimizerConfig {
     LONGHAUL_KEY(beta2, "adam, adamw, muon: decay of the second moment", .min = 0,
                  .max = 0.999999999);
     LONGHAUL_KEY(epsilon, "adagrad, adam, adamw, muon: added to the root", .min = 0, .max = 1);
-    LONGHAUL_KEY(schedule, "of the rate, over this node's own optimiser steps",
+    LONGHAUL_KEY(schedule, "change of the rate over this node's own optimiser steps",
                  .choices = {"constant", "step", "cosine"});
-    LONGHAUL_KEY(steps,
-                 "step: times factor every so many steps; cosine: down to min_rate over so many",
-                 .min = 1, .max = 1e12);
+    LONGHAUL_KEY(
+        steps, "step: steps between two multiplications by factor; cosine: steps down to min_rate",
+        .min = 1, .max = 1e12);
     LONGHAUL_KEY(factor, "step", .max = 1, .positive = true);
     LONGHAUL_KEY(min_rate, "cosine: the last rate", .min = 0, .max = 1e6);
-    LONGHAUL_KEY(
-        warmup_steps,
-        "the rate grows linearly over the first so many steps; the schedule begins behind them",
-        .max = 1e12);
+    LONGHAUL_KEY(warmup_steps,
+                 "first steps, over which the rate grows linearly; the schedule begins after them",
+                 .max = 1e12);
     LONGHAUL_KEY(clip,
                  "a gradient whose norm, over all parameters, is larger is shortened to this norm; "
                  "absent: none is",
                  .max = 1e12, .positive = true);
-    LONGHAUL_KEY(adamw_rate, "muon: the rate of what is no matrix, updated by adamw", .max = 1e6,
-                 .positive = true);
+    LONGHAUL_KEY(adamw_rate, "muon: the rate of parameters that are no matrix, updated by adamw",
+                 .max = 1e6, .positive = true);
     LONGHAUL_KEY(by_adamw,
                  "muon: matrices whose names begin with one of these count as none: those next to "
                  "the input and the output");
   }
 };
 
-// The table; refuses keys that the kind or the schedule does not read, and nesterov without
+// Reads the table. Refuses keys that the kind or the schedule does not read, and nesterov without
 // momentum.
 Result<OptimizerConfig> read_optimizer(const Settings&);
 
-// The learning rate of optimiser step `step`, counted from 0.
+// Returns the learning rate of optimiser step `step`, counted from 0.
 double rate_at(const OptimizerConfig&, std::uint64_t step);
 
 }  // namespace longhaul::learn

@@ -13,24 +13,25 @@ namespace longhaul::learn {
 
 struct ModelEntry {
   std::string_view name, summary;
-  std::vector<std::string_view> keys;  // of [model], besides kind and device
-  // An Error where the data do not fit the model. nullptr: the model comes from a file.
+  std::vector<std::string_view> keys;  // keys of [model], besides kind and device
+  // Returns an Error if the data do not fit the model. nullptr: the model comes from a file.
   Result<ModelSpec> (*spec)(const ModelConfig&, const DataShape&);
   bool phantom = false;  // sizes without numbers: nothing to train or to score
 };
 
 std::span<const ModelEntry> model_registry();
-// The entry of that name; an Error names the nearest.
+// Returns the entry of that name, or an Error with the nearest name.
 Result<const ModelEntry*> find_model(const std::string& kind);
 
-// The [model] table. Errors name file, line and key: unknown kind, a key that this kind does not
-// read, a hidden layer that is not a whole number of units, a script without a path.
+// Reads the [model] table. Errors name file, line and key. Errors: an unknown kind, a key that this
+// kind does not read, a hidden layer that is not a whole number of units, a script without a path.
 Result<ModelConfig> read_model(const Settings&);
 
-// The spec of a registered kind; an Error where there is none (script) or the data do not fit.
+// Returns the spec of a registered kind, or an Error if there is none (script) or the data do not
+// fit.
 Result<ModelSpec> model_spec(const ModelConfig&, const DataShape&);
-// What of a model sites exchange: all but its constants, and with [model] bn = "local" its
-// parameters alone.
+// Returns the layout of the values that sites exchange: all but the model's constants, and with
+// [model] bn = "local" only its parameters.
 std::shared_ptr<const Layout> exchanged_layout(const ModelConfig&,
                                                std::shared_ptr<const Layout> whole);
 

@@ -52,8 +52,8 @@ struct ModelSpec {
   std::vector<TensorSpec> tensors;  // parameters first, then buffers: the order of the layout
   std::string body;                 // statements over `x`, two spaces in front, no return
   std::vector<LinearSpec> linears;
-  // All that is computed before a linear layer reaches the output through its input alone: a
-  // backward pass may stop there and go on later.
+  // True if earlier values reach the output through the input of each linear layer only: a backward
+  // pass can stop at the layer and continue later.
   bool is_chain = true;
   std::vector<LookupSpec> lookups = {};  // empty: a step reads every parameter
 };

@@ -23,20 +23,20 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr double kMostSeconds = 1e9;
-constexpr std::size_t kMostOpen = 32;     // answers that go on, each of which holds a thread
-constexpr std::size_t kMoreThreads = 4;   // for all else, refusals too
-constexpr std::size_t kMostBytes = 64e6;  // of answers that a slow user may leave unread
+constexpr std::size_t kMostOpen = 32;     // answers in progress, each of which holds a thread
+constexpr std::size_t kMoreThreads = 4;   // for all other requests, refusals included
+constexpr std::size_t kMostBytes = 64e6;  // answers not yet read by a slow user
 
 constexpr time_t kMostPatience_s = 2'000'000;  // 23 days; the library counts milliseconds in an int
 
 struct NumberParameter {
   const char* name;
   double most;
-  double* into;  // stays as it is where the parameter is absent
+  double* into;  // unchanged if the parameter is absent
   bool whole = true;
 };
 
-// Of what a request says: every parameter is one of these, or of `others`, and there once.
+// Reads the parameters of a request. Each must be one of these or of `others`, and occur once.
 Status read_parameters(const httplib::Request& request, std::initializer_list<NumberParameter> all,
                        std::initializer_list<std::string_view> others = {}) {
   std::vector<std::string> names(others.begin(), others.end());
@@ -76,7 +76,7 @@ Result<focus::Wanted> wanted_of(const httplib::Request& request) {
   return wanted;
 }
 
-// "3,7,1" as numbers of classes. False: it is no such list.
+// Reads "3,7,1" as class numbers. Returns false if the text is no such list.
 bool classes_of(const std::string& text, std::vector<std::uint32_t>& into) {
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
@@ -103,8 +103,8 @@ Result<focus::GivenModel> model_of(const httplib::Request& request) {
   return model;
 }
 
-// Only programs and pages of this machine: a page of another site that a browser here shows must
-// neither read nor give anything, under whatever name it leads here.
+// Returns true for local programs and pages only. A page of another site in a local browser must
+// neither read nor send anything, whatever name it uses for this host.
 bool is_of_this_machine(const httplib::Request& request) {
   const auto is_local = [](std::string host) {
     const auto colon = host.rfind(':');
@@ -141,7 +141,7 @@ std::string intervals_text(const Json& intervals) {
   return text;
 }
 
-// 0: a part of a cluster whose last part says how many there are.
+// Returns a number of objects as text. 0: a part of a cluster, whose last part has the number.
 std::string objects_text(std::uint64_t objects) {
   return objects > 0 ? fmt::format("{} objects", objects) : "part of it";
 }
@@ -182,7 +182,7 @@ std::string end_text(const Json& answer) {
 struct QueryApi::State {
   struct Client {
     std::deque<std::string> lines;
-    std::size_t bytes = 0;  // of these
+    std::size_t bytes = 0;  // size of `lines`
     bool last = false;
   };
   std::shared_ptr<const Members> members;
@@ -222,7 +222,7 @@ void QueryApi::State::refuse(const Error& error, httplib::Response& response, in
   response.set_content(json.dump() + "\n", "application/json");
 }
 
-// Its answers follow as they come.
+// Begins an answer, whose lines are sent as they arrive.
 void QueryApi::State::begin(focus::Request request, httplib::Response& response) {
   std::uint64_t client = 0;
   {
@@ -241,7 +241,7 @@ void QueryApi::State::begin(focus::Request request, httplib::Response& response)
       [this, client](bool) { forget(client); });
 }
 
-// What has come, or false: the user is gone.
+// Sends the lines so far. Returns false if the user has disconnected.
 bool QueryApi::State::write(std::uint64_t client, httplib::DataSink& sink) {
   std::deque<std::string> lines;
   bool last = false;
@@ -280,7 +280,7 @@ QueryApi::QueryApi(std::shared_ptr<const Members> members, std::string token,
   state.give = std::move(give);
   state.server.new_task_queue = [] { return new httplib::ThreadPool(kMostOpen + kMoreThreads); };
   state.server.set_tcp_nodelay(true);
-  state.server.set_keep_alive_max_count(1);  // a query each; an open connection holds a thread
+  state.server.set_keep_alive_max_count(1);  // one query each; an open connection holds a thread
   state.server.set_pre_routing_handler([token = std::move(token)](const httplib::Request& request,
                                                                   httplib::Response& response) {
     using Answer = httplib::Server::HandlerResponse;
@@ -383,7 +383,7 @@ Status check_api_address(const std::string& address) {
 
 namespace {
 
-// The lines of the answer to `request`; its `path` and `body` are there.
+// Sends `request`, which must have `path` and `body`, and passes on the lines of the answer.
 Status ask(const std::string& address, httplib::Request request, double patience_s,
            const std::function<bool(const std::string&)>& line) {
   LH_LET(at, net::parse_address(address));

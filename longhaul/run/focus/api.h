@@ -5,8 +5,8 @@
 //   POST /model?classes=3,7&K=2&T=0.5&ms=0.4          the body is a cheap model for all sites
 //   GET /status                                       one JSON object
 //
-// Times are seconds; without a parameter there is no limit. Anybody on this machine may ask, but no
-// page of another site in a browser here: Host and Origin are checked. A POST needs the site's
+// Times are seconds; without a parameter there is no limit. Every local program may ask, but no
+// page of another site in a local browser: Host and Origin are checked. A POST needs the site's
 // token (below) as `Authorization: Bearer TOKEN`. At most 32 answers are open at a time.
 #include <fcntl.h>
 #include <sys/random.h>
@@ -31,9 +31,8 @@
 
 namespace longhaul::run {
 
-// The secret with which the users of a site may change what it does (POST): a file in the folder of
-// the site that its owner alone may read. Programs of other users reach loopback, too.
-// FOLDER/api.token.
+// Returns FOLDER/api.token: the file in the site's folder with the secret that users need to change
+// its work (POST). Only the owner can read it, because programs of other users reach loopback, too.
 inline std::string token_file(const std::string& folder) { return folder + "/api.token"; }
 
 // Draws a token and replaces the file with it, mode 0600.
@@ -41,7 +40,7 @@ inline Result<std::string> make_token(const std::string& path) {
   std::array<unsigned char, 32> drawn = {};
   LH_CHECK(getrandom(drawn.data(), drawn.size(), 0) == ssize_t(drawn.size()));
   const std::string token = fmt::format("{:02x}", fmt::join(drawn, "")), line = token + "\n";
-  unlink(path.c_str());  // its mode, and what it may be a link to, are another's
+  unlink(path.c_str());  // may have another mode, or be a link
   const lab::Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return io_failed(path, "creating it");
   if (::write(file.get(), line.data(), line.size()) != ssize_t(line.size()))
@@ -60,7 +59,7 @@ inline Result<std::string> read_token(const std::string& path) {
   return token;
 }
 
-// Takes equal time for all headers of one length.
+// Returns true for the right token, in equal time for all headers of one length.
 inline bool has_token(const std::string& authorization, const std::string& token) {
   const std::string expected = "Bearer " + token;
   if (authorization.size() != expected.size()) return false;
@@ -74,30 +73,29 @@ class QueryApi {
  public:
   // `give`: feeds the node; called from other threads.
   QueryApi(std::shared_ptr<const Members>, std::string token, std::function<void(Input)> give);
-  ~QueryApi();  // ends what is open
-  // Begins to listen; 0: any free port. Returns the port.
+  ~QueryApi();  // ends open answers
+  // Starts to listen and returns the port; 0: any free port.
   Result<std::uint16_t> start(std::uint16_t port);
   void reply(const Reply&);           // from any thread
-  void set_status(std::string json);  // what /status answers
+  void set_status(std::string json);  // answer of /status
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// Is it "host:port"?
+// Returns an Error unless the address is "host:port".
 Status check_api_address(const std::string& address);
 
-// Asks a site's interface; `line` gets each answer and returns false to end the query.
-// `patience_s`: without an answer for so long it fails; 0: never. Errors: nobody answers there, or
-// a refusal.
+// A query to a site's interface. `line` receives each answer and returns false to end the query.
+// `patience_s`: maximum time without an answer; 0: unlimited. Errors: no answer, or a refusal.
 struct QueryRequest {
   std::uint32_t cls = 0;
   std::optional<double> from_s, to_s;
   std::uint32_t limit = 0;
   bool follow = false;
 };
-// Gives a site's interface a model for all sites, with its token; otherwise as ask_site().
+// Sends a site's interface a model for all sites, with its token; otherwise like ask_site().
 Status give_site(const std::string& address, const std::string& token, const focus::GivenModel&,
                  double patience_s, const std::function<bool(const std::string& line)>& line);
 Status ask_site(const std::string& address, const QueryRequest&, double patience_s,
@@ -105,7 +103,7 @@ Status ask_site(const std::string& address, const QueryRequest&, double patience
 
 nlohmann::ordered_json to_json(const focus::Answer&, const Members&);
 
-// For a user, of the JSON that another process sent; empty: nothing to say. Lines end with \n.
+// Returns the JSON of another process as text for a user; may be empty. Lines end with \n.
 std::string answer_text(const nlohmann::ordered_json&);
 
 }  // namespace longhaul::run

@@ -20,10 +20,10 @@ namespace {
 
 using focus::Tracks;
 
-// What a random number is for; apart from those of Tracks.
+// Purposes of random numbers, distinct from those of Tracks.
 constexpr std::uint32_t kImageTrack = 4, kImageObject = 5;
-constexpr double kMoves = 1.5, kTurns = 0.12;        // of a track, pixels and radians
-constexpr double kMovesOn = 0.04, kTurnsOn = 0.004;  // of it from object to object, at most
+constexpr double kMoves = 1.5, kTurns = 0.12;        // for a track, in pixels and radians
+constexpr double kMovesOn = 0.04, kTurnsOn = 0.004;  // from object to object, at most
 constexpr double kBrightness = 0.1, kNoise = 4;      // share; of a pixel, of 255
 
 double between(Random& random, double most) { return (2 * random.uniform() - 1) * most; }
@@ -32,7 +32,7 @@ struct Pose {
   double x, y, angle, brightness;
 };
 
-// Bilinear; outside it is 0.
+// Returns the bilinear value; outside it is 0.
 double pixel_at(const std::uint8_t* from, std::int64_t height, std::int64_t width, double y,
                 double x) {
   const auto top = std::int64_t(std::floor(y)), left = std::int64_t(std::floor(x));
@@ -48,7 +48,7 @@ using focus::Tracks;
 
 constexpr std::size_t kSampleBatch = 64;
 
-// Of the process: what else the machine does would count in real time.
+// Returns the CPU time of the process. Real time would include other load of the host.
 double cpu_seconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace
@@ -150,7 +150,7 @@ learn::InferenceParts FocusParts::files(Rank rank) const {
   return parts;
 }
 
-// All files of the job at once, in a copy of this process.
+// Tries all files of the job together, in a copy of this process.
 Status FocusParts::try_files() const {
   LH_LET(torch, torch_library());
   const auto trial = [&]() -> Status {
@@ -268,8 +268,8 @@ std::vector<focus::Point> FocusParts::points(const LabelledSample& sample) const
                          targets().least);
 }
 
-// Cheap model, K and T, on a sample of the node's stream that the accurate model labels. The sample
-// takes no virtual time.
+// Chooses cheap model, K and T on a sample of the node's stream that the accurate model labels. The
+// sample takes no virtual time.
 Status FocusParts::choose(focus::Config& config, std::uint32_t& cheap, Rank rank,
                           Learner& learner) const {
   LH_LET(sample, this->sample(learner, rank, 1, config.sample));

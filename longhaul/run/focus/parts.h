@@ -1,6 +1,6 @@
 #pragma once
-// What a job with [focus] consists of, for the simulator and for sockets alike: streams of objects,
-// the accurate model and the cheap ones, and which of those indexes with which parameters.
+// The parts of a job with [focus], for the simulator and for sockets: streams of objects, the
+// accurate model and the cheap ones, and the indexing model with its parameters.
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,19 +19,20 @@
 
 namespace longhaul::run {
 
-// A stream of objects made of the images of a data set: tracks as those of focus/tracks.h, each a
-// run of transformed copies of one image, drawn by seed: it moves, turns and changes its brightness
-// as an object before a camera does, and every copy has noise of its own.
+// A stream of objects made of the images of a data set, in tracks like those of focus/tracks.h. A
+// track is a run of transformed copies of one image, drawn by seed. The image moves, turns and
+// changes its brightness like an object before a camera. Every copy has its own noise.
 class ImageTracks {
  public:
-  // Any number of objects; `source`: the rank whose stream it is. CHECKs that it holds images.
+  // The stream has no end. `source`: its rank. CHECKs that the data set holds images.
   ImageTracks(std::shared_ptr<const learn::DataSet>, std::uint64_t seed, std::uint32_t source);
 
-  // `rate`: objects in a second; the object of seq 1 is seen at 0. Values as a model sees them.
+  // Returns an object. `rate`: objects in a second; seq 1 is seen at 0. Values as a model sees
+  // them.
   Item item(std::uint64_t seq, double rate) const;
-  // The same as bytes, row-major.
+  // Returns the same as bytes, row-major.
   std::vector<std::uint8_t> pixels(std::uint64_t seq) const;
-  // The image of which it is a copy.
+  // Returns the row of the copied image.
   std::uint32_t row(std::uint64_t seq) const;
 
  private:
@@ -40,18 +41,19 @@ class ImageTracks {
   std::uint32_t source_;
 };
 
-// Objects of a stream, and what the models say of them.
+// Objects of a stream, and the outputs of the models for them.
 struct LabelledSample {
-  std::vector<std::uint32_t> labels;     // of the accurate model
-  std::vector<std::uint64_t> tracks;     // on which each is
+  std::vector<std::uint32_t> labels;     // from the accurate model
+  std::vector<std::uint64_t> tracks;     // track of each object
   std::vector<focus::CheapModel> cheap;  // by number
-  double accurate_s = 0;                 // CPU time for an object; CheapModel::seconds: of the job
+  double accurate_s = 0;                 // CPU time per object; CheapModel::seconds: the job's
   std::vector<double> cheap_s;           // CPU time for an object, by number
 };
 
 class FocusParts {
  public:
-  // Reads the data of the stream. Error: they cannot be had, or a query's class is none of theirs.
+  // Reads the data of the stream. Returns an Error if they cannot be read, or if they lack the
+  // class of a query.
   static Result<FocusParts> load(const Job&);
 
   std::uint32_t classes() const;
@@ -60,36 +62,37 @@ class FocusParts {
   std::uint32_t specialised(std::uint32_t number) const;
   const std::shared_ptr<const learn::DataSet>& images() const { return images_; }
   ImageTracks image_tracks(Rank) const;
-  // Of the stream of a rank; any thread.
+  // Returns the stream of a rank, which any thread can call.
   std::function<Item(std::uint64_t seq)> stream(Rank) const;
-  // All models, for a node of that rank. Error: a file is none.
+  // Makes a learner with all models for a node of that rank. Returns an Error if a file holds no
+  // model.
   Result<std::unique_ptr<Learner>> make_learner(Rank) const;
-  // [focus] gt_ms and the cheap models' ms for each object.
+  // Returns the times of each object: [focus] gt_ms and the cheap models' ms.
   std::unique_ptr<sim::ComputeTime> times() const;
-  // Puts models that the node is given into its learner, which lives as long, and notes their
-  // times.
+  // Returns a function that puts models given to the node into its learner and notes their times.
+  // The learner must live as long.
   focus::NodeConfig::PutModel put_model(Rank, Learner&) const;
-  // Tries a given model in a process of its own: `program`, this one, with `try-model`.
+  // Tries a given model in a separate process: `program`, this one, with `try-model`.
   Status try_given(const focus::GivenModel&, const std::string& program, std::stop_token) const;
   bool has_real_models() const { return images_ != nullptr; }
 
-  // Objects first, first + every, ... of a rank's stream, `count` of them, through all models, or
-  // the accurate one alone.
+  // Runs `count` objects of a rank's stream (first, first + every, ...) through all models, or
+  // through the accurate one only.
   Result<LabelledSample> sample(Learner&, Rank, std::uint64_t first, std::uint64_t count,
                                 std::uint64_t every = 1, bool cheap = true) const;
-  // Every cheap model with every K and T that is tried.
+  // Returns every cheap model with every K and T that is tried.
   std::vector<focus::Point> points(const LabelledSample&) const;
   focus::Targets targets() const;
   focus::Grid grid() const;
-  focus::IndexConfig base() const;  // what they leave as it is
+  focus::IndexConfig base() const;  // the settings that points() leaves unchanged
 
-  // The configuration of the node of that rank. Where the job leaves T out, cheap model, K and T
-  // are chosen on the first [focus] sample objects of its own stream. Error: none reaches the
-  // targets, or there is no cheap model.
+  // Returns the configuration of the node of that rank. If the job leaves T out, cheap model, K and
+  // T are chosen on the first [focus] sample objects of its own stream. Returns an Error if no
+  // choice reaches the targets, or if there is no cheap model.
   Result<focus::NodeConfig> node_config(Rank, Learner&) const;
 
  private:
-  struct GivenTimes {  // ms for an object, by rank and number
+  struct GivenTimes {  // ms per object, by rank and number
     std::mutex mutex;
     std::map<std::pair<Rank, std::uint32_t>, double> ms;
   };
@@ -106,18 +109,19 @@ class FocusParts {
   std::shared_ptr<GivenTimes> given_ = std::make_shared<GivenTimes>();
 };
 
-// The model of a [[focus.model]], from its file. Error: it cannot be read, or is too large.
+// Reads the model of a [[focus.model]] from its file. Returns an Error if it cannot be read or is
+// too large.
 Result<focus::GivenModel> given_model(const Job&, const focus::ModelConfig&);
 
 // The stream of one site.
 class TrackSource {
  public:
   TrackSource(const Job&, std::function<Item(std::uint64_t)> stream);
-  // Sends again from the next one: after a restart, of what was acknowledged.
+  // Continues after `seq`; after a restart, the acknowledged one.
   void begin_after(std::uint64_t seq) { next_ = seq + 1; }
-  // Those seen at or before `now`, at most `most`.
+  // Returns the objects seen at or before `now`, at most `most`.
   std::vector<Item> due(Time now, std::size_t most = 10000);
-  // When the next one is seen; nothing: the stream is over.
+  // Returns when the next object is seen; nothing: the stream has ended.
   std::optional<Time> next_at() const;
 
  private:

@@ -23,19 +23,20 @@
 namespace longhaul::run {
 namespace {
 
-// Writes a node's log on a thread of its own: what waits is one transaction.
+// A writer of a node's log with its own thread. All waiting records are one transaction.
 class LogWriter {
  public:
-  // `stored`: records up to that number are durable; called from the thread.
+  // `stored`: records up to that number are durable; called by that thread.
   LogWriter(std::unique_ptr<store::LogFile> log, std::function<void(std::uint64_t)> stored)
       : log_(std::move(log)),
         stored_(std::move(stored)),
         thread_(std::make_unique<net::TaskThread>()) {}
 
-  // closes, without a word of what fails
+  // Closes, without a report of errors.
   ~LogWriter() { (void)close(); }
 
-  // Writes what waits. Error: the write that failed, now or before. Nothing is appended after it.
+  // Writes the waiting records. Returns the Error of the first failed write, after which nothing is
+  // appended.
   Status close() {
     thread_.reset();  // no other thread from here on
     Status written = failure_ ? Status(*failure_) : Status(Ok{});
@@ -47,21 +48,21 @@ class LogWriter {
     return written;
   }
 
-  // from any thread
+  // Can be called from any thread.
   void append(const Append& append) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back({append.number, append.record});
     if (waiting_.size() == 1) thread_->submit([this] { write(); });
   }
 
-  // After what was appended before; from any thread.
+  // Writes a checkpoint after earlier records. Can be called from any thread.
   void checkpoint(std::uint64_t number, Buffer state) {
     const std::lock_guard lock(mutex_);
     checkpoint_ = {number, share(std::move(state))};
     thread_->submit([this] { write(); });
   }
 
-  // A write that failed; nothing is written after it.
+  // Returns the failed write, if any; nothing is written after it.
   std::optional<Error> failure() const {
     const std::lock_guard lock(mutex_);
     return failure_;
@@ -100,11 +101,11 @@ class LogWriter {
 // A checkpoint is written when the index has twice the objects of the last one, and at the end.
 constexpr std::uint64_t kCheckpointObjects = 100'000;
 
-// What may change while an index is continued: all that does not make the index.
+// Accepts changes to an index that continues: all keys that do not define the index.
 Status follow_job(const std::string& folder, const Job& job) {
   if (!std::filesystem::exists(folder + "/job.toml")) return Ok{};
   LH_LET(before, job_of_run(folder));
-  if (!before.focus) return Ok{};  // RunFolder says so
+  if (!before.focus) return Ok{};  // RunFolder reports it
   focus::Config& then = *before.focus;
   const focus::Config& now = *job.focus;
   if (then.gt != now.gt)
@@ -143,7 +144,7 @@ class ServingSite {
     const ServeSummary done = summary();
     api_.reset();
     if (!log_->failure() && done.objects > at_checkpoint_) write_checkpoint();
-    LH_TRY(log_->close());  // what was appended is written
+    LH_TRY(log_->close());  // writes all appended records
     if (!loop_->peers().listening()) folder_->discard();
     if (api_failure_) return *api_failure_;
     if (!ended && !done.interrupted) return ended.error();
@@ -181,7 +182,7 @@ class ServingSite {
     return Ok{};
   }
 
-  // Users may ask once all sites are connected.
+  // Opens the interface to users, once all sites are connected.
   Status announce() {
     announced_ = true;
     LH_LET(port, api_->start(options_.port));
@@ -234,18 +235,18 @@ class ServingSite {
   std::optional<RunFolder> folder_;
   std::unique_ptr<Learner> learner_;
   std::optional<TrackSource> source_;
-  Time source_ahead_{0};  // of the stream, before the clock: it stops while its site is down
+  Time source_ahead_{0};  // lead of the stream over the clock; the stream stops with its site
   bool announced_ = false;
   std::unique_ptr<net::EventLoop> loop_;
   focus::FocusNode* strategy_ = nullptr;
-  std::uint64_t at_checkpoint_ = 0;  // objects in the last one
+  std::uint64_t at_checkpoint_ = 0;  // objects in the newest checkpoint
   std::unique_ptr<focus::FocusNode> made_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<LogWriter> log_;
   std::unique_ptr<QueryApi> api_;
   std::uint16_t port_ = 0;
   std::optional<Error> api_failure_;
-  std::optional<GivenTrials> trials_;  // ends before what it tells the end of a trial
+  std::optional<GivenTrials> trials_;  // ends before the object that it notifies
 };
 
 Status ServingSite::build(NodeSockets sockets) {

@@ -1,6 +1,6 @@
 #pragma once
-// The chain along which the workers of GADMM exchange models, as a pure function of the job and the
-// iteration: every worker computes it by itself and all agree.
+// The chain along which the workers of GADMM exchange models. It is a pure function of the job and
+// the iteration: every worker computes it by itself, with the same result.
 //   Elgabli et al., "GADMM", JMLR 2020; chains that change: D-GADMM in the same paper.
 #include <algorithm>
 #include <bit>
@@ -15,13 +15,14 @@
 
 namespace longhaul::sync::gadmm {
 
-// Of a link, of which only the order counts: here the round trip in seconds. Null: all are equal.
+// The cost of a link, used only to order links: here the round trip in seconds. Null: all are
+// equal.
 using LinkCost = std::function<double(Rank, Rank)>;
 
-// Where a worker stands. Heads are at even positions and solve first, tails at odd ones.
+// A worker's position. Heads are at even positions and solve first, tails at odd ones.
 struct Position {
   bool is_head = true;
-  std::vector<Rank> neighbours;  // at most two, of a star's hub all others; ascending
+  std::vector<Rank> neighbours;  // at most two, or all others at a star's hub; ascending
 };
 
 class Chains {
@@ -46,17 +47,17 @@ class Chains {
     return most;
   }
 
-  // A path through all workers over edges of at most `most`, by dynamic programming over sets of
-  // workers (Held and Karp, "A dynamic programming approach to sequencing problems", 1962); empty:
-  // there is none.
+  // Returns a path through all workers over edges of at most `most`; empty if there is none. Uses
+  // dynamic programming over sets of workers (Held and Karp, "A dynamic programming approach to
+  // sequencing problems", 1962).
   static std::vector<Rank> path_within(const std::vector<Rank>& workers, const LinkCost& cost,
                                        double most) {
     const std::size_t n = workers.size();
-    std::vector<std::uint32_t> near(n, 0);  // as sets, like all below
+    std::vector<std::uint32_t> near(n, 0);  // sets of workers, as all below
     for (std::size_t a = 0; a < n; ++a)
       for (std::size_t b = 0; b < n; ++b)
         if (a != b && cost(workers[a], workers[b]) <= most) near[a] |= 1u << b;
-    // Of each set of workers, those at which a path through all of them can end.
+    // For each set of workers, those at which a path through all of them can end.
     std::vector<std::uint32_t> ends(std::size_t(1) << n, 0);
     for (std::size_t a = 0; a < n; ++a) ends[std::size_t(1) << a] = 1u << a;
     for (std::uint32_t set = 1; set < ends.size(); ++set)
@@ -65,7 +66,7 @@ class Chains {
     std::uint32_t left = std::uint32_t(ends.size() - 1), ending = ends[left];
     std::vector<Rank> path;
     while (ending != 0) {
-      const auto a = std::size_t(std::countr_zero(ending));  // the lowest rank of several
+      const auto a = std::size_t(std::countr_zero(ending));  // lowest rank if several
       path.push_back(workers[a]);
       left &= ~(1u << a);
       ending = ends[left] & near[a];
@@ -94,7 +95,8 @@ class Chains {
     return path_within(workers, cost, enough == costs.end() ? costs.back() : *enough);
   }
 
-  // Number `number`, counted round about, of 1 .. n - 1 that have no divisor in common with n.
+  // Returns the stride with this number, cyclically, among 1 .. n - 1 without a common divisor with
+  // n.
   static std::uint64_t stride(std::uint64_t number, std::uint64_t n) {
     std::vector<std::uint64_t> strides;
     for (std::uint64_t s = 1; s < n; ++s)
@@ -104,20 +106,20 @@ class Chains {
 
  public:
   struct Config {
-    // "rank": ranks ascending. "nearest": from the first worker on, always the nearest one that is
-    // left, the lower rank of two. "bottleneck": the largest cost of an edge is as small as it can
-    // be (of more than kMostSearched workers: the best of the "nearest" from each worker on).
-    // "random": drawn anew for each chain. "strides": chain e has worker k s mod n at position k, s
-    // being number e, counted round about, of the numbers below n that have no divisor in common
-    // with n. Of two workers all chains are alike. "star": no chain; the last worker is the
-    // neighbour of all others, who are heads.
+    // "rank": ranks ascending. "nearest": from the first worker on, always the nearest one left, or
+    // the lower rank of two. "bottleneck": the largest cost of an edge is minimal (with more than
+    // kMostSearched workers: the best "nearest" chain over all first workers). "random": drawn
+    // again for each chain. "strides": chain e has worker k s mod n at position k. s is number e,
+    // cyclically, of the numbers below n without a common divisor with n. With two workers all
+    // chains are equal. "star": no chain; the last worker is the neighbour of all others, which are
+    // heads.
     std::string order = "rank";
-    Round every = 0;  // iterations of one chain; 0: the first one stays
+    Round every = 0;  // iterations per chain; 0: one chain for the whole run
     std::uint64_t seed = 0;
   };
   static constexpr std::size_t kMostSearched = 16;
 
-  // `workers` of the start of the run, ascending; `cost` for "nearest" and "bottleneck".
+  // `workers`: those at the start of the run, ascending. `cost`: for "nearest" and "bottleneck".
   Chains(Config config, std::vector<Rank> workers, const LinkCost& cost)
       : config_(std::move(config)), workers_(std::move(workers)) {
     LH_CHECK(!workers_.empty());
@@ -128,11 +130,11 @@ class Chains {
   std::uint64_t number(Round iteration) const {
     return config_.every == 0 ? 0 : iteration / config_.every;
   }
-  // Is it the first iteration of a chain that follows another one?
+  // Returns true for the first iteration of each chain but the first one.
   bool is_first(Round iteration) const {
     return config_.every > 0 && iteration > 0 && iteration % config_.every == 0;
   }
-  // The chain of all workers at the start.
+  // Returns the chain of all workers at the start.
   std::vector<Rank> order(Round iteration) const {
     if (!planned_.empty()) return planned_;
     std::vector<Rank> chain = workers_;
@@ -146,7 +148,8 @@ class Chains {
     return chain;
   }
 
-  // Among those of them who live: the chain closes over a gap, and who stands behind it moves up.
+  // Returns the position among the live workers: the chain closes over gaps, so later workers move
+  // up.
   Position position(Rank rank, Round iteration, const View& view) const {
     std::vector<Rank> chain = order(iteration);
     std::erase_if(chain, [&](Rank one) { return !view.has(one); });
@@ -169,7 +172,7 @@ class Chains {
  private:
   const Config config_;
   const std::vector<Rank> workers_;
-  std::vector<Rank> planned_;  // by the costs; else empty
+  std::vector<Rank> planned_;  // chain by the costs; else empty
 };
 
 }  // namespace longhaul::sync::gadmm

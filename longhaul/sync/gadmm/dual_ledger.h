@@ -47,8 +47,8 @@ class DualLedger {
     return found == duals_.end() ? nullptr : &found->second;
   }
 
-  // What the peer holds for this worker. The end with fewer steps takes the other's, negated: a
-  // model that was on its way at a loss may have been used at one end alone.
+  // Adopts `theirs`, the peer's dual for this worker, negated, if it has more steps: a model in
+  // transit at a loss may have been used at one end only.
   void repair(Rank peer, const Dual& theirs) {
     const Dual* mine = of(peer);
     if (theirs.steps <= (mine ? mine->steps : 0)) return;

@@ -1,7 +1,7 @@
 #pragma once
-// What a worker of GADMM has of its peers and has not used yet. A channel brings each vector once
-// and in order; this says which of them can be genuine, and so bounds what is kept: one vector of
-// each kind, peer and iteration, and iterations are near the worker's own.
+// The vectors that a worker of GADMM has received and not used yet. A channel delivers each vector
+// once and in order. The inbox decides which vectors can be genuine. So it bounds the memory: one
+// vector of each kind, peer and iteration, and iterations near the worker's own.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,20 +14,20 @@
 namespace longhaul::sync {
 
 struct GadmmHeader {
-  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
+  LONGHAUL_MESSAGE(0, "header");  // part of another message
   enum class Kind : std::uint8_t {
     model,  // theta of this iteration, to the neighbours
     hello,  // theta as last sent, to a new neighbour, before the first iteration of a chain
-    join,   // in a new view, to all: the iteration to come, theta, and the dual of the receiver
-    figure  // to the senior worker: what a stopping rule looks at; no vector
+    join,   // in a new view, to all others: next iteration, theta, and the receiver's dual
+    figure  // to the lowest live worker: value for a stopping rule; no vector
   };
   Kind kind = Kind::model;
-  Epoch epoch = 0;  // of the view
+  Epoch epoch = 0;  // epoch of the view
   Round iteration = 0;
-  std::uint64_t steps = 0;  // join: that the dual has behind it; 0: there is none
-  Round end_at = 0;         // iterations after which the run ends by a stopping rule; 0: unknown
+  std::uint64_t steps = 0;  // join: steps of the dual; 0 if there is none
+  Round end_at = 0;         // iterations after which a stopping rule ends the run; 0: unknown
   double value = 0;         // figure
-  bool knows_model = true;  // join: else the sender has returned, and sends no vector
+  bool knows_model = true;  // join: false if the sender has returned, and sends no vector
   LONGHAUL_FIELDS((kind, .max = 3), epoch, (iteration, .max = 0x1p50), (steps, .max = 0x1p50),
                   (end_at, .max = 0x1p50), (value, .min = -1e300, .max = 1e300), knows_model)
 };
@@ -43,7 +43,7 @@ class Inbox {
     void state(Archive& ar) { ar(steps, content); }
   };
 
-  // Asked once for each vector that is announced. Malformed: the peer has sent it already.
+  // Called once for each announced vector. Returns Malformed if the peer has sent it before.
   Status admit(Kind kind, Rank from, Round iteration) {
     const bool has_joined =
         kind == Kind::join && std::ranges::any_of(admitted_, [&](const Key& key) {
@@ -61,7 +61,7 @@ class Inbox {
   bool has(Kind kind, Rank from, Round iteration) const {
     return items_.contains({kind, from, iteration});
   }
-  // has() it; once.
+  // Returns an item once; has() must be true.
   Item take(Kind kind, Rank from, Round iteration) {
     const auto found = items_.find({kind, from, iteration});
     LH_CHECK(found != items_.end());
@@ -70,7 +70,7 @@ class Inbox {
     return item;
   }
 
-  // The iterations that joins tell, by rank.
+  // Returns the iterations of the joins, by rank.
   std::map<Rank, Round> joins() const {
     std::map<Rank, Round> all;
     for (const auto& [key, item] : items_)
@@ -78,7 +78,7 @@ class Inbox {
     return all;
   }
 
-  // What is of earlier iterations is no longer known. Joins stay.
+  // Discards vectors of earlier iterations, except joins.
   void pass(Round iteration) {
     const auto is_old = [&](const Key& key) {
       return std::get<Kind>(key) != Kind::join && std::get<2>(key) < iteration;

@@ -1,6 +1,6 @@
 #pragma once
-// The quantiser of Q-GADMM: the difference of a model to what the neighbours hold of it, in b bits
-// a value, rounded up or down at random so that the mean over draws is the difference.
+// The quantiser of Q-GADMM. It encodes the difference between a model and the neighbours' copy in b
+// bits per value. Rounding is random, and the mean over draws is the difference.
 //   Elgabli et al., "Q-GADMM", arXiv 1910.10453; as in the authors' code.
 //
 // With d = theta - q and R the smallest fp32 that is no smaller than any |d_i|:
@@ -52,7 +52,7 @@ inline std::uint64_t quantised_bytes(std::uint64_t size, std::uint32_t bits) {
   return sizeof(float) + (size * bits + 7) / 8;
 }
 
-// theta and q are finite and of one length. Moves q as every receiver does.
+// theta and q must be finite and of one length. Moves q as every receiver does.
 inline Buffer quantise(std::span<const double> theta, std::span<double> q, std::uint32_t bits,
                        Random& random) {
   LH_CHECK(theta.size() == q.size() && bits >= 1 && bits <= kMostBits);
@@ -73,8 +73,8 @@ inline Buffer quantise(std::span<const double> theta, std::span<double> q, std::
   return out;
 }
 
-// What was written, at a receiver that holds the same q. Malformed, q unchanged: it is no such
-// vector.
+// Applies the output of quantise() at a receiver with the same q. Returns Malformed, with q
+// unchanged, if `in` is not such an output.
 inline Status dequantise(std::span<const std::byte> in, std::span<double> q, std::uint32_t bits) {
   float range = 0;
   if (in.size() < sizeof range) return malformed("a quantised model without its range");

@@ -1,11 +1,11 @@
 #pragma once
-// The rules by which studies of GADMM count iterations, F* being the least objective, f_n worker
-// n's part of it and theta_n its model after an iteration:
+// The rules by which studies of GADMM count iterations. F* is the least objective, f_n worker n's
+// part of it and theta_n its model after an iteration:
 //   published    |sum_n f_n(theta_n) - F*| < tolerance, which may be a change of sign alone
-//   settled      the same, from there on: in `hold` iterations one after another
+//   settled      the same, from there on: in `hold` consecutive iterations
 //   every_model  max_n F(theta_n) - F* < tolerance
-// (JMLR 2020 and its published code; the others are ours.) One worker judges by the figures that
-// all tell it: f_n(theta_n), or F(theta_n) for every_model.
+// (published: JMLR 2020 and its published code; the other rules are not from there.) One worker
+// judges by the figures that all workers report: f_n(theta_n), or F(theta_n) for every_model.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,7 +23,7 @@ namespace longhaul::sync::gadmm {
 class Stopping {
  public:
   struct Config {
-    std::string rule = "rounds";  // that is: none
+    std::string rule = "rounds";  // no rule
     double least = 0;             // F*
     double tolerance = 1e-4;
     Round hold = 100;
@@ -32,27 +32,27 @@ class Stopping {
     Round round = 0;
     double error = 0;
   };
-  // Of a model that nobody can score. Greater than any tolerance.
+  // The figure of a model without a score. Greater than any tolerance.
   static constexpr double kUnknown = 1e300;
 
   explicit Stopping(Config config) : config_(std::move(config)) {}
 
   bool is_on() const { return config_.rule != "rounds"; }
   bool wants_scores() const { return config_.rule == "every_model"; }
-  // After a loss: rounds before `first` are not judged.
+  // Called after a loss: rounds before `first` are not judged.
   void begin(Round first) {
     next_ = first;
     since_.reset();
-    // Others may be in that round already.
+    // Other workers may be in that round already.
     std::erase_if(figures_, [&](const auto& one) { return one.first < first; });
   }
 
-  // Of a round that is judged already it has no effect.
+  // Adds a figure. Has no effect in a round that is judged already.
   void add(Rank from, Round round, double figure) {
     if (is_on() && round >= next_ && !fired_) figures_[round][from] = figure;
   }
 
-  // Judges the rounds, in order, that all of `live` have told of, until the rule holds.
+  // Judges the rounds that all of `live` have reported, in order, until the rule holds.
   std::vector<Judged> judge(const std::vector<Rank>& live) {
     std::vector<Judged> all;
     while (is_on() && !fired_ && missing(live).empty()) {
@@ -74,22 +74,22 @@ class Stopping {
     return all;
   }
 
-  Round next() const { return next_; }  // to be judged
-  // who has not told of it
+  Round next() const { return next_; }  // next round to be judged
+  // Returns the workers without a figure for that round.
   std::vector<Rank> missing(const std::vector<Rank>& live) const {
     const auto told = figures_.find(next_);
     return those_of(
         live, [&](Rank rank) { return told == figures_.end() || !told->second.contains(rank); });
   }
 
-  // The round in which the rule held first.
+  // Returns the first round in which the rule held.
   std::optional<Round> holds_since() const { return fired_; }
   void state(Archive& ar) { ar(next_, since_, fired_, figures_); }
 
  private:
   const Config config_;
   Round next_ = 0;
-  std::optional<Round> since_;  // the rounds up to next_ are within the tolerance
+  std::optional<Round> since_;  // the rounds from this one up to next_ are within the tolerance
   std::optional<Round> fired_;
   std::map<Round, std::map<Rank, double>> figures_;
 };

@@ -1,12 +1,12 @@
 #pragma once
-// Base is what a site has been told, by clocks: b, the sum of all updates up to a clock that is
-// complete, and the inbox with those of later clocks. Whoever sends to this site has a slot: itself
-// and each site that sends to it directly, or a group of sites whose sum a hub sends.
+// Base holds the updates that a site has received, by clock. b is the sum of all updates up to a
+// complete clock, and the inbox has those of later clocks. Each sender to this site has a slot: the
+// site itself, a site that sends directly, or a group of sites whose sum a hub sends.
 //
-// b at a clock has the same bits on all sites that have the same slots, in whatever order updates
-// came: they are added in the order of (clock, slot), in double, rounded once for each clock. A
-// site that comes back, or whose peers have lost one, goes on from another's b. Ours; published
-// implementations add what comes when it comes.
+// At a given clock, b is bit-identical on all sites with the same slots, in whatever order updates
+// arrive. Updates are added in the order of (clock, slot), in double, rounded once per clock. A
+// returned site continues from another site's b, and so does one whose peers have lost a site. This
+// order is ours; published implementations add updates on arrival.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,15 +18,15 @@
 
 namespace longhaul::sync::gaia {
 
-using Slot = std::uint32_t;  // ranks first; groups of sites behind them (sync/gaia/routes.h)
+using Slot = std::uint32_t;  // ranks first, then groups of sites (sync/gaia/routes.h)
 
 class Base {
  public:
-  // `ranges`: of the layout's parameters, by number.
+  // `ranges`: parts of the layout's parameters, by number.
   explicit Base(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
 
-  // From here on: b at a clock, and slots whose clocks are that of b. Of the inbox stays what slot
-  // `keep` has behind that clock. A phantom's b is empty.
+  // Starts from b at a clock, with slots of the same clock. The inbox keeps only the updates of
+  // slot `keep` after that clock. `b` is empty in a phantom job.
   void begin(std::vector<float> b, Round clock, std::uint64_t samples, const std::set<Slot>& slots,
              Slot keep) {
     b_ = std::move(b);
@@ -42,12 +42,12 @@ class Base {
   }
 
   const std::vector<float>& b() const { return b_; }
-  Round clock() const { return clock_; }              // of b
-  std::uint64_t samples() const { return samples_; }  // used for b, by all sites
-  // The newest clock of which all updates of the slot are here: its mirror clock.
+  Round clock() const { return clock_; }              // clock of b
+  std::uint64_t samples() const { return samples_; }  // samples used for b, by all sites
+  // Returns the mirror clock of the slot: the newest clock whose updates have all arrived.
   Round mirror(Slot slot) const { return mirrors_.at(slot); }
   bool has(Slot slot) const { return mirrors_.contains(slot); }
-  // The smallest one. There is a slot.
+  // Returns the smallest mirror clock. There must be a slot.
   Round slowest() const {
     LH_CHECK(!mirrors_.empty());
     Round slowest = mirrors_.begin()->second;
@@ -55,7 +55,7 @@ class Base {
     return slowest;
   }
 
-  // the slots whose clock is not beyond it
+  // Returns the slots whose mirror clock is at most `clock`.
   std::vector<Slot> at_most(Round clock) const {
     std::vector<Slot> slots;
     for (const auto& [slot, mirror] : mirrors_)
@@ -63,8 +63,8 @@ class Base {
     return slots;
   }
 
-  // May come next from the slot: the range of the clock behind mirror(), not before `range` of the
-  // last update in it. False: it is here already.
+  // Returns true if the range can come next from the slot: in the clock after mirror(), and after
+  // the range of the last update in it. False if it has already arrived.
   bool is_new(Slot slot, Round clock, std::uint32_t range) const {
     if (clock <= mirror(slot)) return false;
     const auto found = inbox_.find(clock);
@@ -79,7 +79,7 @@ class Base {
     inbox_[clock][slot].ranges.push_back(std::move(update));
   }
 
-  // All updates of that clock, the one behind mirror(), are here. `samples`: used for them.
+  // Closes the clock after mirror(): all its updates have arrived. `samples`: used for them.
   void close(Slot slot, Round clock, std::uint64_t samples) {
     Round& mirror = mirrors_.at(slot);
     LH_CHECK(clock == mirror + 1);
@@ -87,7 +87,7 @@ class Base {
     inbox_[clock][slot].samples = samples;
   }
 
-  // Adds complete clocks to b, as many as there are.
+  // Adds all complete clocks to b.
   void advance() {
     while (slowest() > clock_) {
       const auto next = inbox_.find(clock_ + 1);
@@ -103,8 +103,8 @@ class Base {
     }
   }
 
-  // The sum of these slots' updates of one clock behind that of b, without what cancels out;
-  // several slots: in double, rounded once. Ranges ascending.
+  // Returns the sum of these slots' updates of one clock after that of b, without values that
+  // cancel out. Several slots are added in double, rounded once. Ranges are ascending.
   std::vector<RangeUpdate> sum(const std::vector<Slot>& slots, Round clock) const {
     const Clock& updates = inbox_.at(clock);
     if (slots.size() == 1) return updates.at(slots[0]).ranges;
@@ -143,7 +143,8 @@ class Base {
     return samples;
   }
 
-  // into <- b + updates of the inbox up to `clock` + acc, in that order, in double, rounded once.
+  // Sets `into` to b + updates of the inbox up to `clock` + acc, in that order, in double, rounded
+  // once.
   void read(Round clock, std::span<const float> acc, std::span<float> into) const {
     std::vector<double> sum(b_.begin(), b_.end());
     for (const auto& [at, updates] : inbox_) {
@@ -154,7 +155,7 @@ class Base {
     for (std::size_t i = 0; i < sum.size(); ++i) into[i] = float(sum[i] + double(acc[i]));
   }
 
-  // Updates that are in the inbox, for bounds.
+  // Returns the number of values in the inbox, for bounds.
   std::uint64_t values_kept() const {
     std::uint64_t values = 0;
     for (const auto& [clock, updates] : inbox_)
@@ -166,14 +167,14 @@ class Base {
   void state(Archive& ar) { ar(b_, clock_, samples_, mirrors_, inbox_); }
 
  private:
-  struct ClockUpdate {  // of one slot
+  struct ClockUpdate {  // updates of one slot
     std::vector<RangeUpdate> ranges;
     std::uint64_t samples = 0;
     void state(Archive& ar) { ar(ranges, samples); }
   };
   using Clock = std::map<Slot, ClockUpdate>;
 
-  // Onto a vector whose first element stands at `from` of the layout.
+  // Adds to a vector whose first element is at `from` of the layout.
   void add_to(std::vector<double>& sum, const RangeUpdate& update, std::uint64_t from) const {
     const std::uint64_t at = ranges_[update.range].offset - from;
     for (std::size_t k = 0; k < update.values.size(); ++k)
@@ -185,7 +186,7 @@ class Base {
   Round clock_ = 0;
   std::uint64_t samples_ = 0;
   std::map<Slot, Round> mirrors_;
-  std::map<Round, Clock> inbox_;  // of clocks behind clock_
+  std::map<Round, Clock> inbox_;  // clocks after clock_
 };
 
 }  // namespace longhaul::sync::gaia

@@ -1,6 +1,6 @@
 #pragma once
-// Blocked keeps which parameters are about to change: a site whose updates cannot leave soon first
-// announces their indexes, and whoever reads one of them waits until the update is here.
+// Blocked keeps the parameters that are about to change. A site whose updates cannot leave soon
+// first announces their indexes. A reader of such a parameter waits until the update has arrived.
 //   Hsieh et al., "Gaia", NSDI 2017: the selective barrier. Its details are ours.
 #include <algorithm>
 #include <map>
@@ -26,18 +26,18 @@ class Blocked {
   }
 
  public:
-  // The update of this clock and range of the layout, of which slot's sender has announced these
-  // parameters: `parameters` of the layout, ascending and apart.
+  // Blocks the parameters that the slot's sender has announced, of the update of this clock and
+  // range. `parameters`: ranges of the layout, ascending and disjoint.
   void block(Slot slot, Round clock, std::uint32_t range, std::vector<Range> parameters) {
     updates_[{clock, slot, range}] = std::move(parameters);
   }
 
-  // the update is here
+  // Releases the parameters of an update that has arrived.
   void release(Slot slot, Round clock, std::uint32_t range) {
     updates_.erase({clock, slot, range});
   }
 
-  // and all others of that clock or before
+  // Releases all updates of the slot up to this clock.
   void release_clock(Slot slot, Round clock) {
     std::erase_if(updates_, [&](const auto& one) {
       return std::get<0>(one.first) <= clock && std::get<1>(one.first) == slot;
@@ -46,8 +46,9 @@ class Blocked {
 
   void clear() { updates_.clear(); }
 
-  // A slot whose update of a clock up to `clock` a step would miss that reads these parameters,
-  // ascending and apart; empty: all. Nothing: none.
+  // Returns a slot that blocks a step. An announced update of the slot, of a clock up to `clock`,
+  // changes one of the parameters that the step reads. `reads`: ascending and disjoint; empty: all.
+  // Null if no slot blocks.
   std::optional<Slot> blocks(std::span<const Range> reads, Round clock) const {
     for (const auto& [update, parameters] : updates_) {
       if (std::get<0>(update) > clock) break;
@@ -62,8 +63,8 @@ class Blocked {
   std::map<std::tuple<Round, Slot, std::uint32_t>, std::vector<Range>> updates_;
 };
 
-// Indexes into a range that begins at `offset`, ascending, as ranges of the layout. Empty: all of
-// its `length` parameters.
+// Returns ascending indexes into a range that begins at `offset` as ranges of the layout. If empty,
+// all of its `length` parameters.
 inline std::vector<Range> ranges_of(const std::vector<std::uint32_t>& indexes, std::uint64_t offset,
                                     std::uint64_t length) {
   if (indexes.empty()) return {{offset, length}};

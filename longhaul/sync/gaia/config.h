@@ -1,5 +1,5 @@
 #pragma once
-// The settings of [sync] kind = "gaia" (sync/gaia.h), which its machines read, too.
+// The settings of [sync] kind = "gaia" (sync/gaia.h), also read by its machines.
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace longhaul::sync::gaia {
 
-// Times of learning are clocks: a clock is `steps` local steps and the exchange that follows them.
+// Learning time is in clocks: a clock is `steps` local steps and the exchange that follows them.
 struct Config {
   double significance = 0.01;
   std::string threshold = "inv_sqrt";
@@ -30,7 +30,7 @@ struct Config {
   double barrier_ms = 50;
   double phantom_share = 1;
 
-  // What no range of a key says.
+  // Checks what the ranges of the keys do not express.
   static Status check(const Config&, const Place&);
 
   static void fields(auto& self, auto&& visit) {
@@ -60,7 +60,7 @@ struct Config {
         abs_threshold,
         "an update is sent when it is larger than this, whatever the parameter; 0: T decides",
         .min = 0, .max = 1e30);
-    LONGHAUL_KEY(flush_every, "clocks divisible by this send all that was not sent; 0: none does",
+    LONGHAUL_KEY(flush_every, "clocks divisible by this send all unsent updates; 0: none does",
                  .max = 1e12);
   }
   static void exchange_fields(auto& self, auto&& visit) {
@@ -71,7 +71,7 @@ struct Config {
     LONGHAUL_KEY(steps, "local steps of a clock", .min = 1);
     LONGHAUL_KEY(scale,
                  "factor of every update; absent: 1 / number of workers, so that all move the "
-                 "model by the mean of what they did; 1: by the sum, as published",
+                 "model by the mean of their updates; 1: by the sum, as published",
                  .max = 1e6, .positive = true);
     LONGHAUL_KEY(exchange,
                  "direct: every site sends to every other; gaia_hubs: one hub for each group of "
@@ -83,11 +83,10 @@ struct Config {
     LONGHAUL_KEY(peers,
                  "peer_hubs: the two sites that join two groups, separated by a space; pairs of "
                  "groups that are not named: by the delays of [wan]");
-    LONGHAUL_KEY(
-        barrier,
-        "selective barrier: updates that cannot leave soon are announced first, and a step that "
-        "reads one of them waits for it; auto: on for models that look up rows of tables",
-        .choices = {"auto", "on", "off"});
+    LONGHAUL_KEY(barrier,
+                 "selective barrier: updates that cannot leave soon are announced, and a step that "
+                 "reads one of them waits for it; auto: on for models that look up table rows",
+                 .choices = {"auto", "on", "off"});
     LONGHAUL_KEY(
         barrier_ms,
         "the time from which on updates count as late, by the measured rate; 0: all are announced",

@@ -1,65 +1,66 @@
 #pragma once
-// The headers of the two streams of sync/gaia.h. `slot` is the receiver's (sync/gaia/routes.h).
+// Headers of the streams of sync/gaia.h. `slot` is the receiver's (sync/gaia/routes.h).
 #include "longhaul/core/message.h"
 #include "longhaul/core/types.h"
 #include "longhaul/sync/gaia/encoding.h"
 
 namespace longhaul::sync::gaia {
 
-// Of the stream of updates. All updates of a clock come before its `clock`.
+// Header of the stream of updates. All updates of a clock precede its `clock`.
 struct UpdateHeader {
-  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
+  LONGHAUL_MESSAGE(0, "header");  // part of another message
   enum class Kind : std::uint8_t {
-    update,  // of one range of the layout
-    clock    // without a vector: all of the clock has been sent
+    update,  // update of one range of the layout
+    clock    // no vector: all updates of the clock have been sent
   };
   Kind kind = Kind::clock;
-  Epoch epoch = 0;  // of the view whose routes it takes
+  Epoch epoch = 0;  // epoch of the view whose routes it takes
   Round clock = 0;  // from 1
   std::uint32_t slot = 0;
-  std::uint32_t range = 0;  // a layer of the layout, by number
+  std::uint32_t range = 0;  // number of a layer of the layout
   Form form = Form::dense;
-  bool exact = false;         // values as fp32: sums, and what is sent again
-  std::uint64_t count = 0;    // of values
-  std::uint64_t samples = 0;  // used in this clock
+  bool exact = false;         // values as fp32: sums and resent updates
+  std::uint64_t count = 0;    // number of values
+  std::uint64_t samples = 0;  // samples used in this clock
   LONGHAUL_FIELDS((kind, .max = 1), epoch, (clock, .min = 1, .max = 0x1p50), slot, range,
                   (form, .max = 2), exact, (count, .max = 0x1p32), (samples, .max = 0x1p40))
 };
 
-// Of the stream that announces updates which are late (sync/gaia/blocked.h): the indexes of one of
-// them, in no order with the updates themselves.
+// Header of the stream that announces late updates (sync/gaia/blocked.h). The body has the indexes
+// of one update. Announcements and updates are not ordered.
 struct BarrierHeader {
   LONGHAUL_MESSAGE(2, "barrier_header");
   Epoch epoch = 0;
   Round clock = 0;
   std::uint32_t slot = 0;
   std::uint32_t range = 0;
-  Form form = Form::dense;  // of the indexes; dense: all, without a body
+  Form form = Form::dense;  // form of the indexes; dense: every index, without a body
   std::uint64_t count = 0;
   LONGHAUL_FIELDS(epoch, (clock, .min = 1, .max = 0x1p50), slot, range, (form, .max = 2),
                   (count, .max = 0x1p32))
 };
 
-// Of the stream that brings all to one base after a loss or a return (sync/gaia/cut.h).
+// Header of the stream that brings all sites to one base after a loss or a return
+// (sync/gaia/cut.h).
 inline constexpr std::uint32_t kMostVerdictBytes = 48 * 1024;
 struct CutHeader {
   LONGHAUL_MESSAGE(1, "cut_header");
   enum class Kind : std::uint8_t {
-    report,  // without a vector: what the sender has
-    base     // the donor's base; of one whose run is over its model
+    report,  // no vector: the sender's state
+    base     // the donor's base; after the end of its run, its model
   };
   enum class Standing : std::uint8_t {
-    outside,  // has come back, and has no base yet
+    outside,  // returned, without a base yet
     running,
     flushed,  // the base is that of the end
-    ended     // the run is over, and the model that it ended with is here
+    ended     // the run has ended, and the final model has arrived
   };
   Kind kind = Kind::report;
   Epoch epoch = 0;
   Round clock = 0;
-  std::uint64_t samples = 0;  // used for the base, by all sites
+  std::uint64_t samples = 0;  // samples used for the base, by all sites
   Standing standing = Standing::running;
-  // A report of the senior worker where some have come back: what its stop rule hands over.
+  // Stop rule state of the senior worker, in its report if sites have returned.
   std::vector<std::uint8_t> verdicts = {};
   LONGHAUL_FIELDS((kind, .max = 1), epoch, (clock, .max = 0x1p50), (samples, .max = 0x1p50),
                   (standing, .max = 3), (verdicts, .max = kMostVerdictBytes))

@@ -1,11 +1,11 @@
 #pragma once
-// Routes say what a site sends to whom, and whom it has slots for, so that every update reaches
-// every site exactly once.
+// Routes are the flows of updates that a site sends, and the slots for the flows that it receives.
+// Every update reaches every site exactly once.
 //   direct: every site sends its updates to every other.
 //   gaia_hubs: sites of a group send to each other; its hub sends their sum to the other hubs, and
 //     the sum of all other groups to its group (the released code's overlay).
 //   peer_hubs: one site of each group joins it with one other group: it sends its group's sum to
-//     its peer, and what the peer sends to its group, in which nobody adds it to a sum again.
+//     its peer, and the peer's sum to its group, where no site adds it to a sum again.
 #include "longhaul/sync/gaia/base.h"
 #include "longhaul/sync/gaia/groups.h"
 
@@ -20,8 +20,8 @@ struct Flow {
 };
 
 struct Routes {
-  std::map<Slot, Rank> slots;  // of the inbox, with the node that sends it; this node's own, too
-  std::vector<Flow> flows;     // the first one has this node's own updates
+  std::map<Slot, Rank> slots;  // slots of the inbox with their senders; includes this node's own
+  std::vector<Flow> flows;     // the first flow has this node's own updates
 
   std::set<Slot> slot_numbers() const;
 };

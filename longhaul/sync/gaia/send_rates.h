@@ -1,6 +1,6 @@
 #pragma once
-// SendRates measures how fast what this site sends leaves it, receiver by receiver, and says how
-// long a batch would take. A rate is that of recent bytes over the time in which some were queued.
+// SendRates measures the send rate to each receiver and estimates how long a batch would take. A
+// rate is the recent bytes over the time in which some were queued.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,7 +12,7 @@ namespace longhaul::sync::gaia {
 
 class SendRates {
   static constexpr double kKept =
-      0.8;  // of what was measured before, with each batch that has left
+      0.8;  // weight of earlier measurements, for each batch that has left
 
  public:
   void queued(Rank to, std::uint64_t bytes, Time now) {
@@ -21,7 +21,7 @@ class SendRates {
     link.queued += bytes;
   }
 
-  // the host has them
+  // Called when the host has taken the bytes.
   void sent(Rank to, std::uint64_t bytes, Time now) {
     const auto found = links_.find(to);
     if (found == links_.end()) return;
@@ -32,8 +32,8 @@ class SendRates {
     link.queued -= std::min(link.queued, bytes);
   }
 
-  // Seconds until the host has all that is queued and so many bytes more. Nothing: not known yet,
-  // or all that was sent left at once.
+  // Returns the seconds until the host has all queued bytes and `bytes` more. Nullopt: not known
+  // yet, or everything so far left at once.
   std::optional<double> until_sent(Rank to, std::uint64_t bytes) const {
     const auto found = links_.find(to);
     if (found == links_.end() || found->second.seconds <= 0) return std::nullopt;
@@ -47,8 +47,8 @@ class SendRates {
  private:
   struct Link {
     std::uint64_t queued = 0;       // bytes that the host does not have
-    Time since{0};                  // of the last change while something is queued
-    double bytes = 0, seconds = 0;  // recent ones: older ones count less
+    Time since{0};                  // time of the last change while bytes are queued
+    double bytes = 0, seconds = 0;  // recent sums; older ones have less weight
     void state(Archive& ar) { ar(queued, since, bytes, seconds); }
   };
   std::map<Rank, Link> links_;

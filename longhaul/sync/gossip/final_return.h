@@ -1,7 +1,7 @@
 #pragma once
-// FinalMean is how a run without a common model ends: all live workers average the models that they
-// end with, exactly and with equal weights, through the job's overlay, and hold the mean. It is the
-// output of the published algorithms. Once in a run.
+// FinalMean is the end of a run without a common model. All live workers average their final models
+// through the job's overlay, exactly and with equal weights, and hold the mean. This mean is the
+// output of the published algorithms. Used once per run.
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,10 +17,11 @@ class FinalMean {
   explicit FinalMean(std::unique_ptr<Overlay> overlay) : overlay_(std::move(overlay)) {
     LH_CHECK(overlay_);
   }
-  // Owned by the strategy, as its first child: a node without a learner serves it as Relay does.
+  // Returns the overlay, the strategy's first child: a node without a learner serves it as Relay
+  // does.
   Overlay& overlay() { return *overlay_; }
-  // Gives params(); without `gives` it takes part and has no model to give. `below`: the same turn
-  // as the overlay sees it. An Error: not finite.
+  // Contributes params(); takes part without a contribution if `gives` is false. `below`: the same
+  // turn as the overlay sees it. An Error: not finite.
   Status begin(Turn& turn, Turn below, bool gives = true) {
     return overlay_->begin({}, {},
                            {.values = turn.params(),
@@ -29,7 +30,7 @@ class FinalMean {
                             .exact = true},
                            below);
   }
-  // True, once: params() is the mean.
+  // Returns true once, when params() holds the mean.
   bool take(Turn& turn) {
     const auto mean = overlay_->poll({});
     if (!mean) return false;
@@ -43,9 +44,9 @@ class FinalMean {
   const std::unique_ptr<Overlay> overlay_;
 };
 
-// FinalReturn is how a worker that has come back comes to the model that the others end with
-// (final_mean.h): it takes part in their mean, with or without a model of its own. If the mean was
-// formed before it came, it asks the senior worker, which answers when it has ended itself.
+// FinalReturn gets the final model to a returned worker. The worker takes part in the mean of the
+// other workers, with or without a model of its own. If the mean was formed before the return, it
+// asks the senior worker, which answers after its own end.
 class FinalReturn final : public Machine {
   static void archive_final(Archive& ar, Turn& turn) {
     ar.expect("final model");
@@ -55,25 +56,25 @@ class FinalReturn final : public Machine {
  public:
   struct FinalAsked {
     LONGHAUL_MESSAGE(1, "final_asked");
-    Epoch epoch = 0;  // in which the sender came back
+    Epoch epoch = 0;  // epoch in which the sender returned
     LONGHAUL_FIELDS(epoch)
   };
   using Messages = MessageList<FinalAsked>;
 
   explicit FinalReturn(FinalMean& mean) : mean_(mean) { own(transfer_, {1, "state transfer"}); }
 
-  // At the end of all rounds: gives params() to the mean. An Error: not finite.
+  // Called at the end of all rounds: contributes params() to the mean. An Error: not finite.
   Status begin(Turn& turn, Turn overlay) {
     return turn.place().comes_back() ? Status(Ok{}) : mean_.begin(turn, overlay);
   }
-  // In every turn from then on: true, once: params() is the final model. `gives`: at a worker that
-  // has come back, its own is one of the run's. `overlay`: the turn as the overlay sees it. An
-  // Error: nobody is left who has the final model, or values that are not finite.
+  // Called in every turn after begin(). Returns true once, when params() holds the final model.
+  // `gives`: whether the model of a returned worker is one of the run's. `overlay`: the turn as the
+  // overlay sees it. An Error: all workers with the final model are lost, or values are not finite.
   Result<bool> take(bool gives, Turn& turn, Turn overlay) {
     if (turn.place().comes_back()) return follow(gives, turn, overlay);
     return mean_.take(turn);
   }
-  // take() of a worker that has come back, without begin().
+  // take() at a returned worker, without begin().
   Result<bool> follow(bool gives, Turn& turn, Turn overlay) {
     if (const StateTransfer::TransferredState* received = transfer_.received()) {
       Archive ar(*received->bytes);
@@ -102,7 +103,7 @@ class FinalReturn final : public Machine {
     return false;
   }
 
-  // At a worker that has ended, in every turn: params() is the final model.
+  // Called in every turn at a worker that has ended: params() is the final model.
   void serve(Turn& turn) {
     if (asking_.empty() || !is_senior(turn)) return;
     transfer_.send(
@@ -120,8 +121,8 @@ class FinalReturn final : public Machine {
     });
   }
 
-  // At one that has come back the overlay's exchange of all workers begins anew with each change of
-  // them and of its servers.
+  // At a returned worker, the overlay restarts the exchange of all workers when workers or servers
+  // change.
   void on_view(const View& before, Turn& turn) override {
     const View& view = turn.view();
     std::erase_if(asking_, [&](Rank rank) { return view.since(rank) != before.since(rank); });
@@ -140,7 +141,7 @@ class FinalReturn final : public Machine {
   StateTransfer transfer_;
   bool begun_ = false, missed_ = false;
   std::optional<Rank> asked_of_;
-  std::set<Rank> asking_;  // at the others
+  std::set<Rank> asking_;  // at the other workers
 };
 
 }  // namespace longhaul::sync::gossip

@@ -1,14 +1,14 @@
 #pragma once
-// The graphs along which workers mix their models, with the weights of their edges, and what a
-// worker knows of its neighbours in the graph of a view: for each edge the weight, the first round
-// that it counts in, and the models that wait to be mixed.
+// The graphs along which workers mix their models, with the weights of their edges. Neighbours is
+// the record that a worker keeps of its neighbours in the graph of a view. An edge has a weight,
+// the first round that it counts in, and the models that wait to be mixed.
 //
-// After a loss all workers compute the same new graph, but they enter the view in different rounds.
-// Each tells its new neighbours the round that it is in, and an edge counts from the later round of
-// its two ends on. In rounds before that its weight stays on the diagonal, at both ends. A worker
-// mixes no round before it has heard the round of every neighbour. So no worker waits for a round
-// that its neighbour has behind it, the one with the fewest rounds can always go on, and from the
-// first round on that all workers mix in the view the weights are doubly stochastic.
+// After a loss, all workers compute the same new graph, but they enter the view in different
+// rounds. Each worker sends its round to its new neighbours, and an edge counts from the later
+// round of its two ends on. In earlier rounds its weight is on the diagonal at both ends. A worker
+// mixes no round before it knows the rounds of all neighbours. So no worker waits for a round that
+// its neighbour has passed, and the worker with the fewest rounds can always continue. From the
+// first round that all workers mix in the view, the weights are doubly stochastic.
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -33,22 +33,22 @@ struct DpsgdHeader {
   LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   enum class Kind : std::uint8_t {
     join,  // without a vector: the round in which the sender entered the view
-    model  // what the sender mixes with in this round
+    model  // model or difference that the sender mixes in this round
   };
   Kind kind = Kind::model;
   bool is_whole = true;  // else the difference to the model before
-  Epoch epoch = 0;       // of the view whose graph it is of
+  Epoch epoch = 0;       // view of the graph
   Round round = 0;
-  double samples = 0;  // the sender's estimate of what a worker has used in the mean
+  double samples = 0;  // sender's estimate of the samples per worker in the mean
   LONGHAUL_FIELDS((kind, .max = 1), is_whole, epoch, (round, .max = 0x1p50),
                   (samples, .min = 0, .max = 0x1p60))
 };
 
 namespace gossip {
 
-// The neighbours of each of n nodes, ascending, without itself. Symmetric and connected.
+// The neighbours of each of n nodes, ascending, without the node itself. Symmetric and connected.
 using Graph = std::vector<std::set<std::uint32_t>>;
-// Bytes per second from a node to another. Null: equal for all pairs.
+// Bytes per second from one node to another. Null: equal for all pairs.
 using Rates = std::function<double(std::uint32_t from, std::uint32_t to)>;
 
 inline void join(Graph& graph, std::uint32_t i, std::uint32_t j) {
@@ -57,7 +57,7 @@ inline void join(Graph& graph, std::uint32_t i, std::uint32_t j) {
   graph[j].insert(i);
 }
 
-// Union-find: the number of the tree that node i is in.
+// Union-find: returns the number of the tree that contains node i.
 inline std::uint32_t tree_of(std::vector<std::uint32_t>& parents, std::uint32_t i) {
   while (parents[i] != i) i = parents[i] = parents[parents[i]];
   return i;
@@ -69,7 +69,7 @@ inline Graph ring(std::uint32_t n) {
   return graph;
 }
 
-// A grid that is closed in both directions, as square as n allows; of a prime number, a ring.
+// Returns a grid that is closed in both directions, as square as n allows; for a prime n, a ring.
 inline Graph torus(std::uint32_t n) {
   std::uint32_t rows = 1;
   for (std::uint32_t r = 2; r * r <= n; ++r)
@@ -84,7 +84,8 @@ inline Graph torus(std::uint32_t n) {
   return graph;
 }
 
-// i and i + 2^k mod n, for all 2^k < n: degree up to 2 log2(n), diameter at most log2(n).
+// Returns the graph with edges from i to i + 2^k mod n, for all 2^k < n: degree up to 2 log2(n),
+// diameter at most log2(n).
 //   Assran et al., "Stochastic gradient push", ICML 2019, section 4; here in both directions.
 inline Graph exponential(std::uint32_t n) {
   Graph graph(n);
@@ -100,11 +101,11 @@ inline Graph complete(std::uint32_t n) {
   return graph;
 }
 
-// The fastest tree that spans all nodes, and the fastest of all other pairs, with up to `degree`
-// (at least 2) neighbours for each node. A pair is as fast as the slower of its two directions;
-// pairs of equal rate are taken in the order of their nodes.
-// Each tree keeps a node with fewer than two neighbours, so that any two trees can still be joined:
-// the bound on the degree leaves no node out.
+// Returns the fastest tree that spans all nodes, and the fastest of all other pairs, with up to
+// `degree` (at least 2) neighbours per node. The rate of a pair is the lower one of its two
+// directions; pairs of equal rate are taken in the order of their nodes. Each tree keeps a node
+// with fewer than two neighbours, so that any two trees can still be joined: the bound on the
+// degree leaves no node out.
 inline Graph best_rate(std::uint32_t n, const Rates& rates, std::uint32_t degree) {
   LH_CHECK(degree >= 2);
   std::vector<std::tuple<double, std::uint32_t, std::uint32_t>> pairs;  // fastest first
@@ -127,7 +128,8 @@ inline Graph best_rate(std::uint32_t n, const Rates& rates, std::uint32_t degree
   return graph;
 }
 
-// By its name in job files: "ring", "torus", "exponential", "complete", "best_rate".
+// Returns a graph by its name in job files: "ring", "torus", "exponential", "complete",
+// "best_rate".
 inline Graph make_graph(std::string_view kind, std::uint32_t n, const Rates& rates,
                         std::uint32_t degree) {
   if (kind == "torus") return torus(n);
@@ -138,8 +140,8 @@ inline Graph make_graph(std::string_view kind, std::uint32_t n, const Rates& rat
   return ring(n);
 }
 
-// W_ij = 1 / (1 + max(d_i, d_j)) of an edge. With W_ii = 1 - sum_j W_ij the matrix is symmetric and
-// doubly stochastic.
+// Returns W_ij = 1 / (1 + max(d_i, d_j)) of an edge. With W_ii = 1 - sum_j W_ij the matrix is
+// symmetric and doubly stochastic.
 //   Xiao and Boyd, "Fast linear iterations for distributed averaging", Systems and Control Letters
 //   2004, section 4 (Metropolis-Hastings weights).
 inline double metropolis(const Graph& graph, std::uint32_t i, std::uint32_t j) {
@@ -150,7 +152,7 @@ struct NeighbourModel {
   Round round = 0;
   bool is_whole = true;  // else the difference to the model before
   double samples = 0;    // header of the model
-  Snapshot values;       // of the whole layout; a phantom's are empty
+  Snapshot values;       // whole layout; empty in a phantom job
   void state(Archive& ar) {
     ar(round, is_whole, samples);
     archive_snapshot(ar, values);
@@ -159,7 +161,7 @@ struct NeighbourModel {
 
 class Neighbours {
  public:
-  // The neighbours of `self` and W_ij, in the graph of these workers (ascending ranks).
+  // The neighbours of `self` and W_ij, in the graph of `workers` (ascending ranks).
   using Weights = std::map<Rank, double>;
   static Weights weights(std::string_view kind, std::uint32_t degree,
                          const std::function<double(Rank, Rank)>& rates,
@@ -178,8 +180,8 @@ class Neighbours {
     return weights;
   }
 
-  // A new view, which this worker enters in round `mine`. All models of the view before are
-  // dropped. `all_in`: everybody begins in that round and nobody has to tell.
+  // Enters a new view in round `mine` and drops all models of the view before. `all_in`: all
+  // workers begin in that round, and no join message is needed.
   void enter(const Weights& weights, Round mine, bool all_in) {
     mine_ = mine;
     edges_.clear();
@@ -197,7 +199,7 @@ class Neighbours {
     return ranks;
   }
 
-  // A worker that has returned begins in this round, which it did not know when it entered.
+  // Begins in this round at a returned worker, which did not know the round in enter().
   void begin(Round mine) {
     mine_ = mine;
     for (auto& [rank, edge] : edges_) edge.next = edge.first ? std::max(mine, *edge.first) : mine;
@@ -205,7 +207,7 @@ class Neighbours {
       if (edge.first) edge.first = edge.next;
   }
 
-  // A neighbour says in which round it entered. Malformed: it is none, or has said it.
+  // Returns Malformed if `from` is no neighbour, or has already sent its round.
   Status admit_join(Rank from) const {
     const auto found = edges_.find(from);
     if (found == edges_.end()) return malformed("the round of a rank that is no neighbour");
@@ -218,10 +220,10 @@ class Neighbours {
     edge.first = edge.next = std::max(mine_, theirs);
   }
 
-  // A neighbour announces its model of a round, of which admit_model() is asked once. Malformed:
-  // it is not the next one of this edge. `now`: the round that this worker is in.
-  // A neighbour is at most one round ahead: it needs this worker's model of each round. Beyond the
-  // first round of an edge, which may be far ahead of a worker that is behind.
+  // Called once for each announced model of a neighbour. Returns Malformed if the model is not the
+  // next one of its edge. `now`: this worker's round. A neighbour is at most one round ahead,
+  // because it needs this worker's model of each round. That is counted from the first round of the
+  // edge, which may be far ahead of a worker that is behind.
   Status admit_model(Rank from, Round round, Round now) {
     const auto found = edges_.find(from);
     if (found == edges_.end()) return malformed("a model of a rank that is no neighbour");
@@ -236,7 +238,7 @@ class Neighbours {
 
   void keep(Rank from, NeighbourModel model) { edges_.at(from).models.push_back(std::move(model)); }
 
-  // Of these neighbours: who has not told its round; and the latest of the rounds told, or `least`.
+  // Returns those of the given neighbours that have not sent their round.
   std::vector<Rank> untold(const std::vector<Rank>& of) const {
     return those_of(of, [&](Rank rank) { return !edges_.at(rank).first; });
   }
@@ -246,7 +248,7 @@ class Neighbours {
     return least;
   }
 
-  // Neighbours with which this round is mixed, as far as they have told.
+  // Returns the neighbours mixed with in this round, of those that have sent their round.
   std::vector<Rank> in(Round round) const {
     std::vector<Rank> ranks;
     for (const auto& [rank, edge] : edges_)
@@ -254,7 +256,7 @@ class Neighbours {
     return ranks;
   }
 
-  // Those whose model of this round, or whose first round, is not here.
+  // Returns the neighbours whose model of this round, or whose first round, has not arrived.
   std::vector<Rank> missing(Round round) const {
     std::vector<Rank> ranks;
     for (const auto& [rank, edge] : edges_) {
@@ -265,7 +267,7 @@ class Neighbours {
   }
 
   double weight(Rank rank) const { return edges_.at(rank).weight; }
-  // The model of this round, once.
+  // Removes the model of this round and returns it.
   NeighbourModel take(Rank rank, Round round) {
     auto& models = edges_.at(rank).models;
     LH_CHECK(!models.empty() && models.front().round == round);
@@ -279,8 +281,8 @@ class Neighbours {
  private:
   struct Edge {
     double weight = 0;
-    std::optional<Round> first;  // round that counts; unset: the neighbour has not told its own
-    Round next = 0;              // of the model that comes next
+    std::optional<Round> first;         // first round that counts; unset: not received yet
+    Round next = 0;                     // round of the next model
     std::deque<NeighbourModel> models;  // at most two
     void state(Archive& ar) { ar(weight, first, next, models); }
   };

@@ -9,7 +9,7 @@ namespace longhaul::sync::gossip {
 
 class Newcomers {
  public:
-  // In on_view.
+  // Called in on_view.
   void on_view(const Turn& turn) {
     const View& view = turn.view();
     std::erase_if(waiting_, [&](Rank rank) { return !view.has(rank); });
@@ -20,13 +20,13 @@ class Newcomers {
       was_sent_.erase(rank);
     }
   }
-  // At a node that has a model, whenever it can be written down: sends it to those who are owed it,
-  // as `write` archives it, with the round that it is of.
-  // `below`: the turn as the transfer sees it.
+  // Sends this node's model, as `write` archives it, to the newcomers that need it. `round`: the
+  // model's round. Called at a node with a model whenever the model can be archived. `below`: the
+  // turn as the transfer sees it.
   void hand_over(StateTransfer& transfer, Round round, const Turn& turn, Turn below, auto&& write) {
     transfer.send(take_owed(transfer, turn), round, false, write, below);
   }
-  // Is anybody left who can send this node, which has none, a model?
+  // Returns an Error if no node is left that can send a model to this node, which has none.
   static Status check_sender(const Turn& turn) {
     if (!is_senior(turn)) return Ok{};
     return unavailable("all sites that knew the model are lost; resume from a checkpoint");
@@ -34,7 +34,7 @@ class Newcomers {
   void state(Archive& ar) { ar(waiting_, was_sent_); }
 
  private:
-  // To whom this node is to send its state now. Each is named once.
+  // Returns the ranks to which this node must send its state now. Each is returned once.
   std::set<Rank> take_owed(const StateTransfer& transfer, const Turn& turn) {
     std::erase_if(waiting_, [&](Rank rank) { return transfer.has_state(rank); });
     std::set<Rank> owed;

@@ -1,15 +1,15 @@
 #pragma once
-// StepCount counts the rounds of a run without a server in which each worker goes at its own pace,
-// and says when the run ends. A round is as many units of local steps, of all workers together, as
-// there are workers at the start.
+// StepCount counts the rounds of a run without a server, in which each worker has its own pace, and
+// decides when the run ends. With N workers at the start, a round is N units of local steps, summed
+// over all workers.
 //
-// Each worker tells the senior worker how many units it has taken; the senior tells all when a
-// round is complete and when the run is over: it has its own model scored every report_every rounds
-// and does not wait for the score ([report] lag bounds how many are open). With Place::own_tests
-// all report, and the score is the sum. A worker tells a new senior what it has taken and what it
-// knows. What only a lost senior knew of a lost worker is not counted. Units tell a few bytes each;
-// nobody waits for a message. A worker that comes back counts from 0 on; what it had taken before
-// it was lost stays counted.
+// Each worker reports its number of units to the senior worker. The senior worker sends the number
+// of complete rounds, and the end of the run, to all workers. Every report_every rounds, its own
+// model is scored. It does not wait for the score ([report] lag bounds the open scores). With
+// Place::own_tests all workers report, and the score is the sum. A new senior receives the count
+// and the known rounds of every worker. Units of a lost worker that only a lost senior knew are not
+// counted. Each unit costs a message of a few bytes, and no worker waits for a message. A returned
+// worker counts from 0; its units from before the loss stay counted.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,16 +21,16 @@ namespace longhaul::sync::gossip {
 class StepCount final : public Machine {
  public:
   using Reason = StopRule::Reason;
-  struct Taken {  // to the senior: by the sender, since the run began
+  struct Taken {  // to the senior: units and samples of the sender since the run began
     LONGHAUL_MESSAGE(1, "taken");
     std::uint64_t units = 0;
     std::uint64_t samples = 0;
     LONGHAUL_FIELDS((units, .max = 0x1p40), (samples, .max = 0x1p50))
   };
-  struct RoundsDone {  // of the run; from the senior to all, and to a new senior
+  struct RoundsDone {  // rounds of the run; from the senior to all workers, and to a new senior
     LONGHAUL_MESSAGE(2, "rounds_done");
     Round rounds = 0;
-    Reason reason = Reason::none;  // else the run is over
+    Reason reason = Reason::none;  // reason of the end; none: the run continues
     LONGHAUL_FIELDS((rounds, .max = 0x1p50), (reason, .max = 4))
   };
   using Messages = MessageList<Taken, RoundsDone>;
@@ -40,7 +40,7 @@ class StepCount final : public Machine {
         workers_(std::uint64_t(std::ranges::count_if(
             *place.members, [](const Member& member) { return member.is(Role::worker); }))) {}
 
-  // This worker has taken a unit.
+  // Called when this worker has taken a unit.
   void took(std::uint64_t samples, Turn& turn) {
     ++own_.units;
     own_.samples += samples;
@@ -51,11 +51,12 @@ class StepCount final : public Machine {
   std::uint64_t own() const { return own_.units; }
   Round rounds() const { return known_.rounds; }
   bool is_over() const { return known_.reason != Reason::none; }
-  // A worker that has taken as many units as the whole run has takes no more: it waits for the end.
+  // Returns true if this worker has taken as many units as the whole run needs. It then takes no
+  // more and waits for the end.
   bool has_taken_all() const { return own_.units / workers_ >= config_.max_rounds; }
-  // The round that this node is to report() its model for; of the senior, or of all.
+  // Returns the round that this node must report() its model for: at the senior, or at all workers.
   std::optional<Round> due() const { return due_; }
-  // null: the learner's
+  // `model`: null for the learner's.
   void report(Snapshot model, Turn& turn) {
     LH_CHECK(due_);
     if (is_senior(turn)) open_.insert(*due_);
@@ -81,7 +82,7 @@ class StepCount final : public Machine {
     });
   }
 
-  // The one before may have told nobody, or a part of them.
+  // The senior before may have sent its rounds to none of the workers, or to some.
   void on_view(const View& before, Turn& turn) override {
     const Rank senior = senior_worker(turn.place(), turn.view());
     if (senior == turn.self())
@@ -111,7 +112,7 @@ class StepCount final : public Machine {
   void state(Archive& ar) override { ar(own_, taken_, before_, known_, due_, open_); }
 
  private:
-  // Of the senior. Counts only grow: what comes twice or late changes nothing.
+  // Called at the senior. Counts only grow, so repeated or late messages change nothing.
   void count(Rank from, const Taken& taken, Turn& turn) {
     Taken& of = taken_[from];
     of.units = std::max(of.units, taken.units);
@@ -140,7 +141,7 @@ class StepCount final : public Machine {
       if (rank != turn.self()) turn.send(rank, known_, {}, kControl);
   }
 
-  // The newest report that is due between so many rounds and so many.
+  // Returns the newest report that is due after `before` rounds and up to `now` rounds.
   std::optional<Round> report_between(Round before, Round now) const {
     const Round every = config_.report_every;
     if (now / every <= before / every) return std::nullopt;
@@ -151,7 +152,7 @@ class StepCount final : public Machine {
   const std::uint64_t workers_;  // at the start of the run
   Taken own_;
   std::map<Rank, Taken> taken_;   // at the senior
-  std::map<Rank, Taken> before_;  // the same, by those that came back, before they were lost
+  std::map<Rank, Taken> before_;  // the same, of returned workers before their loss
   RoundsDone known_;
   std::optional<Round> due_;
   std::set<Round> open_;  // reported and not scored, at most lag + 1

@@ -1,6 +1,6 @@
 #pragma once
-// What a round of groups comes to: the weighted mean of the updates of each group, and of those
-// means by the groups' shares.
+// The result of a round of groups: the weighted mean of the updates of each group, and the mean of
+// those means by the groups' shares.
 #include <map>
 #include <set>
 #include <span>
@@ -35,7 +35,7 @@ inline std::vector<const Update*> of_group(const Group& group, const Pending& pe
   return found;
 }
 
-// The shares of the groups by the samples of their members, or alike.
+// Sets the groups' shares by the samples of their members, or equal if not `by_data`.
 inline void set_shares(std::vector<Group>& groups, const std::map<Rank, std::uint64_t>& samples,
                        bool by_data) {
   double all = 0;
@@ -51,9 +51,9 @@ inline void set_shares(std::vector<Group>& groups, const std::map<Rank, std::uin
   for (Group& group : groups) group.share /= all;
 }
 
-// Into `sum`: over the groups with an update, in order, pi_g over their sum of pi, times the mean
-// of the group's updates by weight, in order of rank and version. The groups that have none; if it
-// is all of them, `sum` stays as it is.
+// Writes to `sum` the groups' means, each times pi_g over the sum of pi of the groups with an
+// update. A group's mean is that of its updates by weight, in order of rank and version. Returns
+// the groups without an update; if no group has one, `sum` is unchanged.
 inline std::set<std::size_t> weigh(const std::vector<Group>& groups, const Pending& pending,
                                    std::span<double> sum) {
   std::set<std::size_t> without;

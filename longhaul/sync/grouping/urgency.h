@@ -1,6 +1,6 @@
 #pragma once
-// Which updates a round waits for: of each worker the class of its update, by when its like came.
-// Class 0: the round waits for it; 1: its group is not the slowest; 2: surplus.
+// The class of each worker's update, from the arrival times of its earlier updates. Class 0: the
+// round waits for it; 1: its group is not the slowest; 2: surplus.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace longhaul::sync::grouping {
 
-struct Need {                 // of a group
-  std::vector<Rank> members;  // live ones, ascending
+struct Need {                 // need of a group
+  std::vector<Rank> members;  // live members, ascending
   std::uint64_t quota = 1;
   bool met = false;
 };
@@ -20,13 +20,13 @@ struct Need {                 // of a group
 class Urgencies {
  public:
   static constexpr double kSmoothing = 0.3;  // weight of a new time
-  static constexpr double kSlowest = 0.9;    // of the slowest group's time: class 0 from here on
-  static constexpr double kPatience = 1.5;   // times its own time: then another one is needed
+  static constexpr double kSlowest = 0.9;    // share of the slowest group's time: class 0 from here
+  static constexpr double kPatience = 1.5;   // multiple of a worker's time: then another is needed
 
-  // the model
+  // Called when the worker receives the model.
   void given(Rank rank, Time now) { given_[rank] = now; }
 
-  // its update
+  // Called when the worker's update arrives.
   void came(Rank rank, Time now) {
     const auto since = given_.find(rank);
     if (since == given_.end()) return;
@@ -41,9 +41,9 @@ class Urgencies {
     times_.erase(rank);
   }
 
-  // Of a group the `quota` members of least T_i are needed, without those that are late and could
-  // be replaced. Nobody is needed by a group that has met its quota. All are 0 while a time of
-  // anybody's is not known: nothing can be said.
+  // Returns the class of each worker. A group needs its `quota` members of least T_i, except late
+  // ones that can be replaced, and no member once the quota is met. All classes are 0 while the
+  // time of any worker is unknown.
   std::map<Rank, std::uint8_t> classes(const std::vector<Need>& needs, Time now) const {
     std::map<Rank, std::uint8_t> classes;
     bool known = true;
@@ -53,7 +53,7 @@ class Urgencies {
         known &= times_.contains(rank);
       }
     if (!known) return classes;
-    std::vector<std::pair<double, std::vector<Rank>>> groups;  // E_g, and who is needed
+    std::vector<std::pair<double, std::vector<Rank>>> groups;  // E_g, and the needed workers
     double slowest = 0;
     for (const Need& need : needs) {
       groups.emplace_back(0, needed(need, now));
@@ -67,7 +67,7 @@ class Urgencies {
     return classes;
   }
 
-  // When one of these will be late.
+  // Returns the next time at which one of the members will be late.
   std::optional<Time> next_late(const std::vector<Need>& needs, Time now) const {
     std::optional<Time> next;
     for (const Need& need : needs)
@@ -101,7 +101,7 @@ class Urgencies {
     return ranks;
   }
 
-  std::map<Rank, Time> given_;    // since when each has the model that it works from
+  std::map<Rank, Time> given_;    // start of the work on the current model
   std::map<Rank, double> times_;  // T_i, s
 };
 

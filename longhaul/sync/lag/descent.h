@@ -1,10 +1,10 @@
 #pragma once
-// Gradient descent on the last gradients that workers have uploaded, as the server of LAG does it,
-// and who has to upload in which round.
+// Gradient descent on the last uploaded gradients, as in the server of LAG, and the choice of the
+// workers that upload in each round.
 //   Chen, Giannakis, Sun, Yin, "LAG: lazily aggregated gradient for communication-efficient
 //   distributed learning", NeurIPS 2018; the incremental rules as in the authors' code.
 //
-// With g_m for what worker m uploaded last, alpha for the step and N for the live workers:
+// With g_m for the last upload of worker m, alpha for the step and N for the live workers:
 //   theta^{k+1} = theta^k - alpha sum_m g_m                  cyclic, random: alpha / N
 //   rhs_k = xi / (alpha^2 N^2) sum_{j=1..D} |theta^{k+1-j} - theta^{k-j}|^2
 #include <cmath>
@@ -56,7 +56,7 @@ class Descent {
   };
   explicit Descent(const Config& config) : config_(config) {}
 
-  // From this model on, without gradients: everybody has to upload first.
+  // Starts from this model, without gradients. Every worker must upload first.
   void begin(std::vector<double> model) {
     model_ = std::move(model);
     rounds_ = 0;
@@ -65,7 +65,7 @@ class Descent {
   }
 
   const std::vector<double>& model() const { return model_; }
-  // Of the live workers, those who compute in this round. Fails a check if there is none of them.
+  // Returns the live workers that compute in this round. `live` must not be empty.
   std::vector<Rank> asked(const std::vector<Rank>& live, Random random) const {
     LH_CHECK(!live.empty());
     const bool all = rounds_ == 0 || config_.rule == Rule::worker || config_.rule == Rule::always ||
@@ -90,7 +90,7 @@ class Descent {
     return {live.back()};
   }
 
-  // Do they upload whatever it is? Else it is for them to say, by rhs(): LAG-WK.
+  // Returns true if the asked workers upload in any case. Otherwise each decides by rhs(): LAG-WK.
   bool must_upload() const { return config_.rule != Rule::worker || rounds_ < config_.memory; }
 
   double rhs(std::size_t live) const {
@@ -99,7 +99,7 @@ class Descent {
     return config_.xi / (scale * scale) * std::accumulate(moves_.begin(), moves_.end(), 0.0);
   }
 
-  // What worker m uploads: its gradient at model() minus the one before. `smoothness`: its L_m.
+  // Adds the upload of worker m: its gradient at model() minus the last one. `smoothness`: its L_m.
   void upload(Rank m, std::span<const double> delta, double smoothness) {
     Worker& worker = table_[m];
     worker.gradient.resize(delta.size());
@@ -109,7 +109,7 @@ class Descent {
   }
 
   void drop(Rank m) { table_.erase(m); }
-  // sum_m g_m, in the order of the ranks
+  // Returns sum_m g_m, in the order of the ranks.
   std::vector<double> sum() const {
     std::vector<double> total(model_.size());
     for (const auto& [m, worker] : table_)
@@ -117,7 +117,7 @@ class Descent {
     return total;
   }
 
-  // One step with it; the round is over.
+  // Makes one step with sum(), which ends the round.
   void step(std::size_t live) {
     const double alpha = is_incremental() ? rate() / double(live) : rate();
     const std::vector<double> before = model_, slope = sum();
@@ -131,7 +131,7 @@ class Descent {
 
  private:
   struct Worker {
-    std::vector<double> gradient, at;  // `at`: the model of its last upload; LAG-PS alone
+    std::vector<double> gradient, at;  // `at`: model of its last upload, only for LAG-PS
     double smoothness = 0;
     void state(Archive& ar) { ar(gradient, at, smoothness); }
   };
@@ -148,30 +148,30 @@ class Descent {
 
   const Config config_;
   std::vector<double> model_;
-  std::uint64_t rounds_ = 0;  // since begin()
+  std::uint64_t rounds_ = 0;  // rounds since begin()
   std::deque<double> moves_;  // |theta^{k+1} - theta^k|^2 of the last D rounds
   std::map<Rank, Worker> table_;
 };
 
-// The smoothness of one worker's loss, L_m: the largest eigenvalue of its Hessian at a point, by
-// power iteration on differences of gradients (ours; the paper takes L_m as given). Of least
-// squares it is the same everywhere; the Hessian of logistic regression is largest at 0, where
-// models begin.
+// The smoothness of one worker's loss, L_m: the largest eigenvalue of its Hessian at a point. The
+// method is power iteration on differences of gradients (ours; the paper takes L_m as given). For
+// least squares L_m is the same everywhere. The Hessian of logistic regression is largest at 0,
+// where models start.
 class Smoothness {
  public:
   bool is_known() const { return is_known_; }
   double value() const { return value_; }
-  // The gradient at the point `at` that is looked at.
+  // Starts at the point `at`, with the gradient there.
   void begin(std::span<const double> at, std::span<const double> gradient, Random random) {
     at_.assign(at.begin(), at.end());
     gradient_.assign(gradient.begin(), gradient.end());
     direction_.clear();
     for (std::size_t i = 0; i < at.size(); ++i) direction_.push_back(random.normal());
     normalise();
-    if (direction_.empty()) is_known_ = true;  // a phantom
+    if (direction_.empty()) is_known_ = true;  // phantom job
   }
   bool has_begun() const { return is_known_ || !direction_.empty(); }
-  // Where the gradient is wanted next.
+  // Returns the point of the next gradient.
   std::vector<double> probe() const {
     std::vector<double> x = at_;
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += kStep * direction_[i];

@@ -1,11 +1,11 @@
 #pragma once
-// Matrices as products of thin ones, for PowerSGD (Vogels, Karimireddy, Jaggi, "PowerSGD: practical
+// Low-rank products of matrices, for PowerSGD (Vogels, Karimireddy, Jaggi, "PowerSGD: practical
 // low-rank gradient compression for distributed optimization", NeurIPS 2019, algorithm 1):
 //
 //   P = M Q;  P <- orthonormal columns of P;  Q = M^T P;  M ~ P Q^T
 //
-// P and Q are linear in M: means of them over workers are those of the mean of M, so that whoever
-// sums may sum on the way.
+// P and Q are linear in M. Their means over workers are those of the mean of M, so an overlay can
+// sum them at each hop.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,9 +17,9 @@
 
 namespace longhaul::sync::power {
 
-// Where the factors of a layout's matrices stand in two flat vectors. A parameter tensor of two or
-// more dimensions is a matrix with as many rows as its first; it is factored if that is smaller.
-// What is not factored (biases, norms, small matrices) stands as it is behind the Ps.
+// The positions of the factors of a layout's matrices in two flat vectors. A parameter tensor of
+// two or more dimensions is a matrix with as many rows as its first dimension. It is factored if
+// the factors are smaller. Other values (biases, norms, small matrices) follow the Ps unchanged.
 class LowRank {
  public:
   LowRank(const Layout& layout, std::uint32_t rank) : rank_(rank) {
@@ -44,10 +44,10 @@ class LowRank {
     }
   }
 
-  std::size_t left_size() const { return left_size_; }    // of the Ps and what is not factored
-  std::size_t right_size() const { return right_size_; }  // of the Qs
+  std::size_t left_size() const { return left_size_; }  // size of the Ps and the unfactored values
+  std::size_t right_size() const { return right_size_; }  // size of the Qs
 
-  // Ps of `delta` (as long as the parameters) by the Qs, and what is not factored.
+  // Returns the Ps of `delta` (one value per parameter) by the Qs, and the unfactored values.
   std::vector<float> left(std::span<const float> delta, std::span<const float> q) const {
     LH_CHECK(delta.size() == parameters_ && q.size() == right_size_);
     std::vector<float> p(left_size_);
@@ -67,7 +67,7 @@ class LowRank {
     return p;
   }
 
-  // Qs of `delta` by Ps with orthonormal columns.
+  // Returns the Qs of `delta` by Ps with orthonormal columns.
   std::vector<float> right(std::span<const float> delta, std::span<const float> p) const {
     LH_CHECK(delta.size() == parameters_ && p.size() == left_size_);
     std::vector<float> q(right_size_);
@@ -86,10 +86,10 @@ class LowRank {
     return q;
   }
 
-  // Gives each P orthonormal columns (Gram-Schmidt). A column that depends on those before it
-  // becomes 0.
+  // Gives each P orthonormal columns (Gram-Schmidt). A column that depends on earlier ones becomes
+  // 0.
   void orthonormalise(std::span<float> p) const {
-    constexpr double kNothing = 1e-6;  // what rounding leaves of a column that depends on others
+    constexpr double kNothing = 1e-6;  // rounding error of a dependent column
     LH_CHECK(p.size() == left_size_);
     for (const Matrix& m : matrices_) {
       std::vector<double> columns(m.rows * rank_);
@@ -115,7 +115,7 @@ class LowRank {
     }
   }
 
-  // P Q^T of each, and what is not factored: as long as the parameters.
+  // Returns P Q^T of each matrix and the unfactored values: one value per parameter.
   std::vector<float> product(std::span<const float> p, std::span<const float> q) const {
     LH_CHECK(p.size() == left_size_ && q.size() == right_size_);
     std::vector<float> delta(parameters_);
@@ -133,15 +133,15 @@ class LowRank {
     return delta;
   }
 
-  // Sets what is not factored to 0.
+  // Sets the unfactored values to 0.
   void clear_rest(std::span<float> delta) const {
     LH_CHECK(delta.size() == parameters_);
     for (const Plain& plain : plain_)
       std::fill_n(delta.begin() + std::ptrdiff_t(plain.at), plain.length, 0.f);
   }
 
-  // Fills the columns of the Qs that are 0 with what `draw` says: at the start all, later those
-  // whose P came to nothing, which would stay 0 for ever.
+  // Fills the columns of the Qs that are 0 with values of `draw`. At the start these are all
+  // columns. Later, a column whose P is 0 would otherwise stay 0 forever.
   void fill_empty(std::span<float> q, const std::function<double()>& draw) const {
     LH_CHECK(q.size() == right_size_);
     for (const Matrix& m : matrices_)
@@ -154,7 +154,7 @@ class LowRank {
 
  private:
   struct Matrix {
-    std::size_t at, rows, columns;  // in the parameters, row by row
+    std::size_t at, rows, columns;  // position in the parameters, row by row
     std::size_t p, q;               // P is rows x rank, Q columns x rank, row by row
   };
   struct Plain {

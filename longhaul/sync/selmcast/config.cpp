@@ -26,8 +26,8 @@ flow::MulticastNetwork multicast_network(const std::shared_ptr<const flow::Wan>&
   return ports;
 }
 
-// What a sender's host has taken cannot be withdrawn, and the manager does not see it as still to
-// be sent: of a model that is one message it would see nothing.
+// Checks that a model is kLeastMessages messages or more. A message that the sender's host has
+// taken cannot be withdrawn, and the manager no longer counts it as waiting.
 Status check_runs(const Place& place) {
   constexpr std::uint64_t kLeastMessages = 16;
   const std::uint64_t in_messages = place.layout->size() / kLeastMessages;

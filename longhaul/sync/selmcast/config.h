@@ -1,5 +1,5 @@
 #pragma once
-// What both forms of selmcast are configured by.
+// The configuration of both forms of selmcast.
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/selmcast/planning.h"
 
@@ -21,17 +21,17 @@ struct Config {
 
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(mode,
-                 "bsp: lock step, one plan for all; ssp: each sends when it is ready, and its "
-                 "receivers are chosen then",
+                 "bsp: lock step with one common plan; ssp: each worker sends when it is ready, "
+                 "and its receivers are chosen then",
                  .choices = {"bsp", "ssp"});
     LONGHAUL_KEY(receivers,
                  "selmcast: by bandwidth, and more where that costs no time; orpheus: by chance; "
-                 "all: everybody; optimal (bsp, up to 30 workers): by an integer programme",
+                 "all: every worker; optimal (bsp, up to 30 workers): by an integer programme",
                  .choices = {"selmcast", "orpheus", "all", "optimal"});
-    LONGHAUL_KEY(share, "of the workers: the least that each sends to (p)", .max = 1,
+    LONGHAUL_KEY(share, "least share of the workers that each sends to (p)", .max = 1,
                  .positive = true);
     LONGHAUL_KEY(overdue_after,
-                 "a worker that has had nothing of another for more than so many rounds gets its "
+                 "a worker that has had nothing from another for more rounds than this gets its "
                  "model in the next (k); 0: never",
                  .max = 1e6);
     LONGHAUL_KEY(steps, "local steps in a round", .min = 1);
@@ -47,7 +47,7 @@ struct Config {
                  .choices = {"l7", "l3"});
     LONGHAUL_KEY(
         rates,
-        "what plans are made by. configured: [wan]; measured: what earlier rounds have shown",
+        "rates that plans use. configured: those of [wan]; measured: those of earlier rounds",
         .choices = {"configured", "measured"});
     LONGHAUL_KEY(staleness,
                  "ssp: rounds that a worker may be ahead of the slowest when it begins one",
@@ -60,23 +60,24 @@ struct Config {
   }
 };
 
-// Of a model that is sent.
+// The header of a model.
 struct Header {
   LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   Round round = 0;
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(round, .max = 0x1p50); }
 };
 
-// The class of service of models that the network copies, and of nothing else.
+// The service class of models that the network copies; used for these only.
 inline constexpr std::uint8_t kMulticastPriority = 3;
 inline Service service_of(const Config& config) {
   return {.priority = config.multicast == "l3" ? kMulticastPriority : Service{}.priority};
 }
 
-// What no range of a key says.
+// Checks what the ranges of the keys do not express.
 Status check(const Config&, const Place&);
 
-// From the job's network: a belief, as all of it. The nodes of a site share its port.
+// Returns the plan's configuration. The network is the job's, which is a belief. The nodes of a
+// site share its port.
 PlanConfig plan_config(const Config&, const SyncParts&, const Place&);
 
 }  // namespace longhaul::sync::selmcast

@@ -1,7 +1,8 @@
 #pragma once
-// Debts are what a worker owes each other worker of the updates of its model: payload = "update" of
-// selmcast. Each update counts 1/n, with n workers; who is sent to gets all that it is owed. So
-// each worker applies each update of each other worker once, whenever it was a receiver. Ours.
+// Debts holds the model updates that a worker owes each other worker: payload = "update" of
+// selmcast. With n workers, each update counts 1/n. A receiver gets everything that it is owed. So
+// each worker applies each update of each other worker once, independent of the rounds in which it
+// receives. Not from the paper.
 #include <map>
 #include <span>
 #include <vector>
@@ -13,10 +14,10 @@ namespace longhaul::sync::selmcast {
 
 class Debts {
  public:
-  // The model from which the next local steps begin.
+  // Sets the model from which the next local steps begin.
   void begin(std::span<const float> model) { anchor_.assign(model.begin(), model.end()); }
-  // The steps are done. What they changed counts 1/n: at this worker, in `model`, and as a debt to
-  // each of `others`, n - 1 of them.
+  // Called when the steps are done. Their change counts 1/n: at this worker, in `model`, and as a
+  // debt to each of `others`, n - 1 of them.
   void add(std::span<float> model, const std::vector<Rank>& others) {
     LH_CHECK(anchor_.size() == model.size());
     const auto n = double(others.size() + 1);
@@ -32,7 +33,7 @@ class Debts {
     }
   }
 
-  // What is owed; `sent` of it is no debt any more (a codec may have left out a part).
+  // Returns the debt. pay() reduces it by `sent`: a codec may have left out a part.
   const std::vector<float>& owed(Rank to) const { return debts_.at(to); }
   void pay(Rank to, std::span<const float> sent) {
     std::vector<float>& debt = debts_.at(to);
@@ -42,9 +43,9 @@ class Debts {
 
   bool owes(Rank to) const { return debts_.contains(to); }
   void forget(Rank lost) { debts_.erase(lost); }
-  // The run is over, and all models are averaged: what is still owed goes into this one, so that
-  // the mean is as if each debt had been paid.
-  // A mean of n models follows, which divides by n: as much as each debt would have brought to it.
+  // Called at the end of the run, before all models are averaged. Adds all remaining debts to
+  // `model`, so that the mean is as if each debt had been paid. The mean of n models divides by n,
+  // and so brings each debt with the weight that it would have had.
   void settle(std::span<float> model) {
     for (std::size_t i = 0; i < model.size(); ++i) {
       double owed = 0;

@@ -1,16 +1,17 @@
 #pragma once
-// Planning agrees on who sends to whom in a round of selective multicast (flow/multicast.h). Every
-// worker owns one. When its local steps of a round are done, it sends its standing to the manager,
-// which is the senior worker; when all live workers are ready for the same round, the manager sends
-// each its receivers and the senders that it is to expect.
+// Planning agrees on senders and receivers in a round of selective multicast (flow/multicast.h).
+// Every worker owns one. When its local steps of a round are done, it sends its standing to the
+// manager, which is the senior worker. When all live workers are ready for the same round, the
+// manager sends each worker its receivers and its expected senders.
 //
-// After a loss all workers send their standing again. If the manager died while it sent a plan,
-// some workers have the plan of the round and some do not: the new manager says who is left out.
-// These send and expect nothing in that round, and the others do not expect them.
+// After a loss, all workers send their standing again. If the manager was lost while it sent a
+// plan, only some workers have the plan of the round. The new manager names the workers that are
+// left out. These workers send and expect nothing in that round, and the other workers do not
+// expect them.
 //
-// A worker that has come back tells the manager that it is outside. It is in no plan; when the next
-// plan is made, the manager lets it in from the round after that on (sync/selmcast.h), and waits
-// for its standing as for those of all others.
+// A returned worker reports to the manager that it is outside. It is in no plan. With the next
+// plan, the manager lets it in from the following round (sync/selmcast.h), and then waits for its
+// standing, too.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,18 +25,18 @@
 
 namespace longhaul::sync::selmcast {
 
-// What a plan is made from. `network`: of all ranks, by number; empty ports: all alike.
+// The input of a plan. `network`: all ranks, by number; empty ports: equal rates.
 struct PlanConfig {
   enum class Receivers : std::uint8_t { selected, random, all, optimal };
   Receivers receivers = Receivers::selected;
-  double share = 0.3;               // of the other workers: the least that each sends to
-  std::uint32_t overdue_after = 4;  // rounds, after which a pair must be served (k); 0: never
-  bool is_measured = false;         // by what workers have measured, not by `network`
+  double share = 0.3;               // minimum share of the other workers that each sends to
+  std::uint32_t overdue_after = 4;  // rounds after which a pair must be served (k); 0: never
+  bool is_measured = false;         // use rates that workers have measured, not `network`
   flow::MulticastNetwork network = {};
 };
 
 inline Rank manager_of(const Turn& turn) { return senior_worker(turn.place(), turn.view()); }
-// Different workers of the job, ascending?
+// Returns true if the ranks are different workers of the job, ascending.
 inline bool are_workers(const std::vector<Rank>& ranks, const Place& place) {
   return std::ranges::adjacent_find(ranks, std::ranges::greater_equal{}) == ranks.end() &&
          std::ranges::all_of(ranks, [&](Rank rank) {
@@ -43,17 +44,17 @@ inline bool are_workers(const std::vector<Rank>& ranks, const Place& place) {
          });
 }
 
-// The least that each of n workers sends to.
+// Returns the minimum number of receivers of each of n workers.
 inline std::uint32_t at_least(const PlanConfig& config, std::uint32_t n) {
   return std::uint32_t(std::max(1.0, std::round(config.share * n)));
 }
 
-// Rounds since a receiver had something of a sender that is in `round`; `served` as in Standing.
+// Returns the rounds since a sender in `round` served a receiver; `served` as in Standing.
 inline Round age_of(Round served, Round round) { return round + 1 - std::min(served, round + 1); }
 inline bool is_overdue(const PlanConfig& config, Round age) {
   return config.overdue_after > 0 && age > config.overdue_after;
 }
-// Of these ranks alone, in this order.
+// Returns the network of these ranks, in this order.
 inline flow::MulticastNetwork network_of(const PlanConfig& config, const std::vector<Rank>& ranks) {
   const flow::MulticastNetwork& all = config.network;
   flow::MulticastNetwork network{.by_network = all.by_network};
@@ -66,7 +67,7 @@ inline flow::MulticastNetwork network_of(const PlanConfig& config, const std::ve
   return network;
 }
 
-// As PlanConfig::receivers says.
+// Chooses receivers by PlanConfig::receivers.
 inline flow::MulticastPlan choose_receivers(const PlanConfig& config,
                                             const flow::MulticastNetwork& network,
                                             const flow::MulticastRound& round, Random& random) {
@@ -88,15 +89,15 @@ class Planning final : public Machine {
   enum class Stage : std::uint8_t {
     computing,
     ready,       // waits for the plan of the round
-    exchanging,  // has it
-    outside      // has come back, and has no model
+    exchanging,  // has the plan
+    outside      // has returned, and has no model
   };
   struct Standing {  // to the manager
     LONGHAUL_MESSAGE(1, "standing");
     Epoch epoch = 0;
     Round round = 0;
     Stage stage = Stage::computing;
-    std::uint64_t samples = 0;  // that the sender has used since the run began
+    std::uint64_t samples = 0;  // samples that the sender has used since the run began
     std::vector<Round>
         served;  // by rank: the round after the last in which it got a model; 0: none
     MeasuredRates rates = {};
@@ -113,13 +114,13 @@ class Planning final : public Machine {
     LONGHAUL_MESSAGE(2, "plan");
     Epoch epoch = 0;
     Round round = 0;
-    std::uint64_t samples = 0;  // that all have used
+    std::uint64_t samples = 0;  // samples that all workers have used
     std::vector<Rank> receivers = {}, expected = {};
     LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (samples, .max = 0x1p60),
                     (receivers, .doc = "of the model of the node that gets this"),
                     (expected, .doc = "whose models it gets"))
   };
-  struct LeftOut {  // from a new manager: these have no plan of the round, and get none
+  struct LeftOut {  // from a new manager: workers that have no plan of the round, and get none
     LONGHAUL_MESSAGE(3, "left_out");
     Epoch epoch = 0;
     Round round = 0;
@@ -130,7 +131,7 @@ class Planning final : public Machine {
 
   explicit Planning(PlanConfig config) : config_(std::move(config)) {}
 
-  // This node is at the beginning of `round`; `samples` as Standing.
+  // Called when this node begins `round`. `samples` as in Standing.
   void begin(Round round, Turn& turn) {
     own_.round = round;
     own_.stage = Stage::computing;
@@ -139,32 +140,33 @@ class Planning final : public Machine {
     if (plan_ && plan_->round < round) plan_.reset();
   }
 
-  // Its steps are done: asks for the plan.
+  // Asks for the plan. Called when the steps of the round are done.
   void ready(std::uint64_t samples, Turn& turn) {
     own_.stage = Stage::ready;
     own_.samples = samples;
     send_standing(turn);
   }
 
-  // What this node has measured by now; sent when it is ready next.
+  // Sets this node's measured rates, sent with the next standing.
   void measured(MeasuredRates rates) { own_.rates = std::move(rates); }
-  // The plan of this round, once.
+  // Returns the plan of this round, once.
   std::optional<Plan> take_plan() {
     if (!plan_ || plan_->round != own_.round || own_.stage != Stage::ready) return std::nullopt;
     own_.stage = Stage::exchanging;
     return std::exchange(plan_, std::nullopt);
   }
 
-  // in this round
+  // Marks the receivers as served in this round.
   void served(const std::vector<Rank>& receivers) {
     for (const Rank rank : receivers) own_.served.at(rank) = own_.round + 1;
   }
 
-  // Of those that the plan expected: no model comes from them in this round.
+  // Returns true if an expected sender sends no model in this round.
   bool is_left_out(Rank rank) const { return left_out_.contains(rank); }
-  // At the manager, once: those outside who begin in the round after the one just planned ...
+  // Returns, at the manager and once, the outside workers that begin in the round after the one
+  // just planned.
   std::set<Rank> take_entering() { return std::exchange(entering_, {}); }
-  // ... or, no further plan being made, all that are outside.
+  // Returns all outside workers, if no further plan is made.
   std::set<Rank> take_outside() {
     std::set<Rank> ranks;
     for (const auto& [rank, standing] : standings_)
@@ -197,9 +199,9 @@ class Planning final : public Machine {
       standing.epoch = turn.view().epoch;
       turn.send(manager_of(turn), standing, {}, kControl);
     }
-    if (own_.served.empty()) return;  // it has not begun
+    if (own_.served.empty()) return;  // has not begun
     own_.served.resize(turn.place().size());
-    // A plan that has come counts as one that this node has.
+    // A plan that has arrived counts as known to this node.
     Standing standing = own_;
     if (plan_ && plan_->round == own_.round) standing.stage = Stage::exchanging;
     standing.epoch = turn.view().epoch;
@@ -233,7 +235,7 @@ class Planning final : public Machine {
       return malformed("a plan that is none of this job");
     if (plan.epoch == turn.view().epoch && !is_from_manager(from, plan.epoch, turn))
       return malformed("a plan that is not from the manager");
-    // One of the epoch before is followed if it is of this round: the new manager asks who has it.
+    // A plan of the epoch before is followed if it is for this round: the new manager asks for it.
     if (own_.stage == Stage::ready && plan.round == own_.round && !plan_) plan_ = plan;
     return Ok{};
   }
@@ -256,13 +258,14 @@ class Planning final : public Machine {
 
   void send_standing(Turn& turn) {
     own_.epoch = turn.view().epoch;
-    own_.served.resize(turn.place().size());  // the job may have got nodes since
+    own_.served.resize(turn.place().size());  // nodes may have joined the job since
     turn.send(manager_of(turn), own_, {}, kControl);
   }
 
-  // Does any live worker have the plan of a round that others are still waiting for?
+  // Finds the newest round with a plan at any live worker, and sends LeftOut for the workers that
+  // lack it.
   void resolve(Turn& turn) {
-    const auto known = [](const Standing& s) {  // the number of rounds whose plan it has had
+    const auto known = [](const Standing& s) {  // number of rounds whose plan a worker has had
       return s.round + (s.stage == Stage::exchanging ? 1 : 0);
     };
     std::map<Rank, Standing> of = standings_;
@@ -276,7 +279,7 @@ class Planning final : public Machine {
     for (const auto& [rank, standing] : of) turn.send(rank, left_out, {}, kControl);
   }
 
-  // Once all are ready for the same round.
+  // Makes the plans when all workers are ready for the same round.
   void make_plans(Turn& turn) {
     const Round round = own_.round;
     std::vector<Rank> workers;
@@ -330,8 +333,8 @@ class Planning final : public Machine {
   const PlanConfig config_;
   Standing own_;
   std::optional<Plan> plan_;
-  std::set<Rank> left_out_;  // of this round
-  // At the manager: of this epoch, by rank; whether all have reported since it began.
+  std::set<Rank> left_out_;  // workers left out of this round
+  // At the manager: standings of this epoch by rank, and whether all workers have reported in it.
   std::map<Rank, Standing> standings_;
   bool is_resolved_ = true;
   std::set<Rank> entering_;

@@ -6,13 +6,13 @@ namespace longhaul::sync::selmcast {
 namespace {
 
 constexpr std::size_t kMeasurements = 8;
-constexpr double kMostMeasured = 1e15;  // what an instant counts as, bytes/s
+constexpr double kMostMeasured = 1e15;  // bytes/s, maximum; the rate of a transfer in no time
 
 std::uint64_t highest(const std::deque<double>& window) {
   return window.empty() ? 0 : std::uint64_t(*std::ranges::max_element(window));
 }
 
-// In place of what is not known.
+// Replaces unknown rates by the least known rate; 1 if none is known.
 void fill_unknown(std::vector<double>& rates) {
   double least = kMostMeasured;
   bool is_known = false;
@@ -33,7 +33,7 @@ flow::MulticastNetwork network_of(const std::vector<const MeasuredRates*>& measu
     network.down.push_back(double(measured[i]->down));
     for (std::size_t j = 0; j < live.size(); ++j) {
       const auto& pairs = measured[i]->pairs;
-      // No model goes from a worker to itself: not the slowest of any.
+      // A worker sends no model to itself, so this pair must never be the slowest.
       const bool is_own = i == j;
       const double rate = live[j] < pairs.size() ? double(pairs[live[j]]) : 0;
       network.pairs.push_back(is_own ? kMostMeasured : rate);

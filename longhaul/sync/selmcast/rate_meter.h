@@ -1,7 +1,7 @@
 #pragma once
-// RateMeter measures what a worker's port and its paths to others carry, from the vectors that it
-// sends and receives: rates = "measured" of selmcast. A rate is the highest of the last
-// measurements, because others that share a path make it look slower than it is. Ours.
+// RateMeter measures the rates of a worker's port and of its paths to other workers, from the
+// vectors that it sends and receives: rates = "measured" of selmcast. A rate is the highest of the
+// last measurements, because traffic of others on a path makes it look slower. Not from the paper.
 #include <deque>
 #include <map>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace longhaul::sync::selmcast {
 
-// Bytes per second; 0: not known.
+// Rates in bytes per second; 0: not known.
 struct MeasuredRates {
   std::uint64_t up = 0, down = 0;
   std::vector<std::uint64_t> pairs = {};  // by rank of the receiver; empty: none is known
@@ -24,17 +24,17 @@ struct MeasuredRates {
                    .unit = "bytes/s"))
 };
 
-// What is known of the workers `live`, whose rates are `measured`, in their order. What is not
-// known counts as the slowest of its kind that is; 1 if none is.
+// Returns the network of the workers `live`, whose rates are `measured`, in their order. An unknown
+// rate counts as the slowest known rate of its kind, or as 1 if there is none.
 flow::MulticastNetwork network_of(const std::vector<const MeasuredRates*>& measured,
                                   const std::vector<Rank>& live);
 
 class RateMeter {
  public:
-  // All of a vector of so many bytes is with the host, `took` after it was sent.
+  // Called when the host has taken the whole vector of `bytes`, `took` after it was sent.
   void sent(Rank to, std::uint64_t bytes, Time took);
   void received(std::uint64_t bytes) { in_bytes_ += bytes; }
-  // An exchange is over, whose first byte could be sent `took` ago.
+  // Called at the end of an exchange whose first byte could be sent `took` ago.
   void end_round(Time took);
   MeasuredRates rates(std::uint32_t nodes) const;
   void state(Archive& ar) { ar(up_, down_, pairs_, out_bytes_, in_bytes_, out_took_); }
@@ -45,7 +45,7 @@ class RateMeter {
 
   Window up_, down_;
   std::map<Rank, Window> pairs_;
-  std::uint64_t out_bytes_ = 0, in_bytes_ = 0;  // of this round
+  std::uint64_t out_bytes_ = 0, in_bytes_ = 0;  // bytes of this round
   Time out_took_{0};
 };
 

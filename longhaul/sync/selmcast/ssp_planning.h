@@ -1,13 +1,15 @@
 #pragma once
 // SspPlanning chooses the receivers of each multicast when its sender is ready (algorithm 2,
-// flow::replan_multicast). Every worker owns one. A worker tells the manager, which is the senior
-// worker, its progress: at the beginning of a round, when its steps are done, and, while it sends,
-// what each receiver does not have yet. The manager answers who is ready with its receivers, takes
-// receivers from multicasts under way that hold others up, and tells all which round the slowest
-// worker is in. A receiver tells the sender when it has all of a model.
+// flow::replan_multicast). Every worker owns one. A worker reports its progress to the manager,
+// which is the senior worker. It does so at the start of a round, when its steps are done, and
+// while it sends, with the part that each receiver does not have yet. The manager sends each ready
+// worker its receivers, and removes receivers from current multicasts that delay others. It sends
+// all workers the round of the slowest one. A receiver confirms to the sender when it has the whole
+// model.
 //
-// A Progress says all that a manager needs of its sender. After a loss all send theirs again, and
-// a new manager goes on from them; plans and cancellations of the epoch before are void.
+// A Progress contains all the manager needs to know of its sender. After a loss every worker sends
+// its Progress again, and a new manager continues from them. Plans and cancellations of the
+// previous epoch are void.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -34,7 +36,7 @@ class SspPlanning final : public Machine {
     ready,   // waits for its receivers
     sending  // has them
   };
-  struct Left {  // of the model that is sent
+  struct Left {  // part of the model that a receiver lacks
     Rank to = 0;
     std::uint64_t values = 0;
     LONGHAUL_FIELDS(to, values)
@@ -56,14 +58,14 @@ class SspPlanning final : public Machine {
       LONGHAUL_KEY(rates, "empty unless plans are made by them");
     }
   };
-  struct Receivers {  // from the manager: of the model of this round
+  struct Receivers {  // from the manager: receivers of the model of this round
     LONGHAUL_MESSAGE(2, "receivers");
     Epoch epoch = 0;
     Round round = 0;
     std::vector<Rank> ranks = {};
     LONGHAUL_FIELDS(epoch, round, ranks)
   };
-  struct Withdraw {  // from the manager: these do not get the model of this round
+  struct Withdraw {  // from the manager: receivers that do not get the model of this round
     LONGHAUL_MESSAGE(3, "withdraw");
     Epoch epoch = 0;
     Round round = 0;
@@ -76,7 +78,7 @@ class SspPlanning final : public Machine {
     Round round = 0;
     LONGHAUL_FIELDS(epoch, (round, .doc = "that the slowest worker is in", .max = 0x1p50))
   };
-  struct Got {  // to the sender of a model: all of it is here
+  struct Got {  // to the sender of a model: the whole model has arrived
     LONGHAUL_MESSAGE(5, "got");
     Round round = 0;
     LONGHAUL_FIELDS((round, .doc = "of the sender", .max = 0x1p50))
@@ -85,7 +87,7 @@ class SspPlanning final : public Machine {
 
   explicit SspPlanning(SspConfig config) : config_(std::move(config)) {}
 
-  // This node is at the beginning of `round`.
+  // Starts `round`.
   void begin(Round round, Turn& turn) {
     own_.round = round;
     own_.stage = Stage::computing;
@@ -98,35 +100,35 @@ class SspPlanning final : public Machine {
   }
 
   bool may_compute() const { return own_.round <= slowest_ + config_.staleness; }
-  // Its steps are done: asks for receivers.
+  // Asks for receivers, when the steps are done.
   void ready(Turn& turn) {
     own_.stage = Stage::ready;
     send_progress(turn);
   }
 
-  // What this node has measured by now; sent with its next progress.
+  // Sets the rates that this node has measured; sent with its next progress.
   void measured(MeasuredRates rates) { own_.rates = std::move(rates); }
-  // The receivers of this round, once.
+  // Returns the receivers of this round, once.
   std::optional<std::vector<Rank>> take_receivers() {
     if (!receivers_ || own_.stage != Stage::ready) return std::nullopt;
     own_.stage = Stage::sending;
     return std::exchange(receivers_, std::nullopt);
   }
 
-  // Those that do not get the model of this round after all, each once.
+  // Returns the receivers that do not get the model of this round after all, each once.
   std::vector<Rank> take_withdrawn() {
-    if (own_.stage != Stage::sending) return {};  // of receivers that are not taken yet
+    if (own_.stage != Stage::sending) return {};  // the receivers are not taken yet
     return std::exchange(withdrawn_, {});
   }
 
-  // Tells a sender that this node has all of its model of that round.
+  // Reports to a sender that this node has all of its model of that round.
   void received(Rank sender, Round round, Turn& turn) {
     if (turn.view().has(sender)) turn.send(sender, Got{round}, {}, kControl);
   }
 
-  // Who has said that it has all of this node's model of this round, each once.
+  // Returns the workers that have confirmed this node's model of this round, each once.
   std::set<Rank> take_got() { return std::exchange(got_, {}); }
-  // While it sends: what the receivers do not have yet. One with nothing left has been served.
+  // Reports the values that each receiver does not have yet. A receiver with none left is served.
   void sending(std::vector<Left> left, Turn& turn) {
     for (const Left& one : left)
       if (one.values == 0) own_.served.at(one.to) = own_.round + 1;
@@ -152,9 +154,8 @@ class SspPlanning final : public Machine {
   void on_view(const View&, Turn& turn) override {
     workers_.clear();
     told_.reset();
-    if (own_.served.empty()) return;  // it has not begun
-    // Receivers that have come of the old manager and are not taken: the new one does not know
-    // them.
+    if (own_.served.empty()) return;  // not started
+    // Receivers of the old manager that are not taken: the new manager does not know them.
     receivers_.reset();
     std::erase_if(own_.left, [&](const Left& one) { return !turn.view().has(one.to); });
     send_progress(turn);
@@ -174,13 +175,13 @@ class SspPlanning final : public Machine {
     return ranks;
   }
 
-  // What the manager knows of a worker.
+  // The manager's record of a worker.
   struct Worker {
     Progress progress;
-    Time round_since{0};                  // when it began this round
-    std::deque<Time> rounds;              // what its last rounds took
-    std::optional<Round> planned;         // the round that it was given receivers of
-    std::set<Rank> receivers, withdrawn;  // of that round
+    Time round_since{0};                  // start of this round
+    std::deque<Time> rounds;              // durations of its last rounds
+    std::optional<Round> planned;         // last round with assigned receivers
+    std::set<Rank> receivers, withdrawn;  // ranks of that round
     void state(Archive& ar) { ar(progress, round_since, rounds, planned, receivers, withdrawn); }
   };
   using Workers = std::map<Rank, Worker>;
@@ -190,7 +191,7 @@ class SspPlanning final : public Machine {
     if (said.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
     note(workers_[from], said, turn);
     const std::vector<Rank> live = live_workers(turn);
-    if (workers_.size() < live.size()) return Ok{};  // an epoch begins with the progress of all
+    if (workers_.size() < live.size()) return Ok{};  // an epoch starts with every progress
     tell_slowest(turn);
     for (const Rank rank : live) {
       const Worker& worker = workers_.at(rank);
@@ -204,7 +205,7 @@ class SspPlanning final : public Machine {
     if (plan.epoch > turn.view().epoch || !are_workers(plan.ranks, turn.place()) ||
         std::ranges::count(plan.ranks, turn.self()))
       return malformed("receivers that are none of this job");
-    if (plan.epoch < turn.view().epoch) return Ok{};  // the manager of now plans anew
+    if (plan.epoch < turn.view().epoch) return Ok{};  // the current manager plans again
     if (from != manager_of(turn)) return malformed("receivers that are not from the manager");
     if (own_.stage == Stage::ready && plan.round == own_.round && !receivers_)
       receivers_ = plan.ranks;
@@ -320,11 +321,11 @@ class SspPlanning final : public Machine {
                 .blocked_s = blocked_s(worker, turn),
                 .left = std::vector<double>(n, volume),
                 .chosen = std::vector<bool>(n, false)};
-      std::map<Rank, double> left;  // of its receivers
+      std::map<Rank, double> left;  // bytes by receiver
       if (worker.progress.stage == Stage::sending)
         for (const Left& one : worker.progress.left)
           left[one.to] = double(one.values) * kBytesOfAValue;
-      else  // it does not have its receivers yet
+      else  // the sender does not have its receivers yet
         for (const Rank rank : worker.receivers) left[rank] = volume;
       for (std::uint32_t j = 0; j < n; ++j) {
         const Round age = age_of(worker.progress.served[live[j]], worker.progress.round);
@@ -346,7 +347,7 @@ class SspPlanning final : public Machine {
     if (config_.plan.receivers == PlanConfig::Receivers::selected)
       return flow::replan_multicast(network, std::move(senders), ready, overdue, ages,
                                     config_.keep_below);
-    // The baselines choose for one sender as for all, and cancel nothing.
+    // The baselines choose for one sender as for every sender, and cancel nothing.
     flow::MulticastRound round{.volumes = std::vector<double>(n, 1),
                                .at_least = std::vector<std::uint32_t>(n, share),
                                .overdue = std::move(overdue)};
@@ -358,8 +359,8 @@ class SspPlanning final : public Machine {
     return {.receivers = all.receivers[ready], .cancelled = {}};
   }
 
-  // tau of a sender: for how long it would still be blocked if its multicast ended now, estimated
-  // from the rounds of the slowest worker.
+  // Returns tau of a sender: the time that it would still be blocked if its multicast ended now.
+  // The estimate uses the rounds of the slowest worker.
   double blocked_s(const Worker& worker, const Turn& turn) const {
     const Worker* slowest = &worker;
     for (const auto& [rank, other] : workers_)
@@ -375,12 +376,12 @@ class SspPlanning final : public Machine {
 
   const SspConfig config_;
   Progress own_;
-  std::optional<std::vector<Rank>> receivers_;  // that have come and are not taken
+  std::optional<std::vector<Rank>> receivers_;  // arrived, not taken
   std::vector<Rank> withdrawn_;                 // the same
   std::set<Rank> got_;                          // the same
   Round slowest_ = 0;
-  Workers workers_;            // at the manager: of this epoch
-  std::optional<Round> told_;  // the slowest round, to all of this epoch
+  Workers workers_;            // at the manager: workers of this epoch
+  std::optional<Round> told_;  // slowest round that was sent in this epoch
 };
 
 }  // namespace longhaul::sync::selmcast

@@ -1,16 +1,16 @@
 #pragma once
-// Selective multicast with bounded staleness: each worker sends its model when its steps are done,
-// to receivers that are chosen then, and goes on when they have said that they have it. It mixes
-// the models that have come at its next step boundary, and begins no round that is more than
-// `staleness` ahead of the slowest worker's.
+// Selective multicast with bounded staleness. After its steps, each worker sends its model to
+// receivers that are chosen then, and continues when they have confirmed it. At its next step
+// boundary it mixes the models that have arrived. It begins no round that is more than `staleness`
+// ahead of the slowest worker's.
 //   Luo et al., "Efficient parameter synchronization for peer-to-peer distributed learning with
-//   selective multicast", IEEE Transactions on Services Computing, 2024, algorithm 2. Ours: the
-//   mixing, what happens on a loss, and that rates are those of [wan].
+//   selective multicast", IEEE Transactions on Services Computing, 2024, algorithm 2. Not from the
+//   paper: the mixing, the behaviour on a loss, and that rates are those of [wan].
 //
-// With M for the workers whose models have come since the last boundary, the newest of each, in the
-// order of ranks, in double, rounded once:
+// M is the set of workers whose models have arrived since the last boundary, the newest of each.
+// The sum is in the order of ranks, in double, rounded once:
 //   x <- (x + sum_{j in M} x_j) / (1 + |M|)
-// A round of the run is as many rounds of workers as there are workers (gossip/step_count.h).
+// With N workers, a round of the run is N rounds of workers (gossip/step_count.h).
 #include <functional>
 
 #include "longhaul/core/vector_channel.h"
@@ -28,7 +28,7 @@ enum class SspWorkerPhase : std::uint8_t {
   ready,  // waits until it may begin a round
   computing,
   planning,   // waits for its receivers
-  sending,    // until they have its model
+  sending,    // waits until they have its model
   waiting,    // has done its rounds, waits for the end of the run
   averaging,  // takes part in the mean that the run ends with
   ended
@@ -64,7 +64,7 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
     std::erase_if(unserved_, is_lost);
   }
 
-  // The models that came while a step ran are mixed before the next one.
+  // Mixes the models that arrived during a step before the next one starts.
   void on_step(const StepResult&, Turn& turn) override {
     if (phase_ == Phase::computing) mix(turn);
   }
@@ -114,7 +114,7 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
   }
 
  private:
-  // Of one sender: what has come is read at once.
+  // Unread models of one sender: models are read on arrival.
   static constexpr std::uint32_t kUnreadModelsOfASender = 2;
   static constexpr TimerId kProgressTimer{1};
 
@@ -133,7 +133,7 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
   }
 
   void receive(Turn& turn) {
-    channel_->drop_lost();  // of a lost peer, or withdrawn
+    channel_->drop_lost();  // models of a lost peer, and withdrawn ones
     while (const auto sent = channel_->sent()) meter_.sent(sent->to, sent->bytes, sent->took);
     while (auto one = channel_->poll(within(*channel_, turn))) {
       meter_.received(one->content.shape().bytes());
@@ -147,7 +147,7 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
     if (has_news && phase_ == Phase::sending) say_progress(turn);
   }
 
-  // One move of the round, if one can be made now.
+  // Makes one move of the round, if one is possible now.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::ready: {
@@ -194,7 +194,7 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
     }
   }
 
-  // x <- (x + sum of what it has received) / (1 + their number), buffers too
+  // x <- (x + sum of the received models) / (1 + their number), buffers too
   void mix(Turn& turn) {
     if (received_.empty()) return;
     turn.record("mixed", done_, double(received_.size()));
@@ -226,7 +226,7 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
     turn.set_timer(*this, kProgressTimer, turn.now() + from_seconds(config_.progress_s));
   }
 
-  // Who has been sent all of it already stays a receiver.
+  // Withdraws receivers. A receiver to which the whole model was sent already stays.
   void withdraw(Turn& turn) {
     for (const Rank rank : planning_.take_withdrawn()) {
       if (!unserved_.contains(rank) || !channel_->cancel(handle_, rank, within(*channel_, turn)))
@@ -259,7 +259,7 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
     count_.took(samples_, within(count_, turn));
   }
 
-  // The run is over: what is still under way is of no use to anybody.
+  // Ends the worker's rounds. Models in transit are of no use after the end of the run.
   void close(Turn& turn) {
     turn.cancel_timer(*this, kProgressTimer);
     channel_->cancel(handle_, within(*channel_, turn));
@@ -270,22 +270,22 @@ class SspWorker final : public gossip::EndsInMean<SspWorkerPhase> {
   std::string place_in_run() const override { return "selmcast, round " + std::to_string(done_); }
 
   const Config config_;
-  const std::uint64_t size_;  // of the layout
+  const std::uint64_t size_;  // length of the layout
   const Place place_;
   std::unique_ptr<Channel> channel_;
   const PlanConfig plan_;
   SspPlanning planning_;
   gossip::StepCount count_;
 
-  Round done_ = 0;                     // of this worker; also the round that runs
-  bool has_begun_ = false;             // planning_ knows of this round
-  std::uint64_t samples_ = 0;          // of this round
-  std::map<Rank, Round> newest_;       // by sender: one after the newest round that was admitted
-  std::map<Rank, Snapshot> received_;  // since the last boundary
-  VectorHandle handle_ = 0;            // of the model that is sent
-  std::set<Rank> receivers_;           // of it, without those that were withdrawn
-  std::set<Rank> unserved_;            // of them: who does not have it yet
-  Time asked_{0}, sent_at_{0}, round_at_{0};  // round_at_: when the round before ended
+  Round done_ = 0;                // rounds of this worker; also the number of the current round
+  bool has_begun_ = false;        // whether planning_ knows this round
+  std::uint64_t samples_ = 0;     // samples of this round
+  std::map<Rank, Round> newest_;  // by sender: one after the newest round that was admitted
+  std::map<Rank, Snapshot> received_;         // models since the last boundary
+  VectorHandle handle_ = 0;                   // handle of the model in transit
+  std::set<Rank> receivers_;                  // receivers of that model, without withdrawn ones
+  std::set<Rank> unserved_;                   // receivers that do not have the model yet
+  Time asked_{0}, sent_at_{0}, round_at_{0};  // round_at_: end of the round before
   RateMeter meter_;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-// When a run with a server ends. A round is as many commits as the strategy says (Setup). At
-// the end of a round the server looks at rounds, time and samples; every report_every rounds it has
-// its model scored, off the clock, and ends the run as soon as it hears that the target is reached.
-// It does not wait for a score ([report] lag is of rules that do): of several that are open it
-// keeps at most lag + 1 models, and leaves a report out rather than keep more.
+// The end of a run with a server. A round is the number of commits in Setup. At the end of a round,
+// the server checks rounds, time and samples. Every report_every rounds its model is scored, off
+// the clock. The run ends as soon as a score reaches the target. The server does not wait for a
+// score ([report] lag is for rules that do). It keeps the models of at most lag + 1 open scores,
+// and omits further reports.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -22,13 +22,13 @@ class EndRule {
     LH_CHECK(commits > 0);
   }
   void used(std::uint64_t samples) { samples_ += samples; }
-  // The store has one version more.
+  // Called when the store has a new version.
   void committed(const ParameterStore& store, Turn& turn) {
     if (over() || store.version() % commits_ != 0) return;
     const Round done = rounds(store.version());
     if (done % config_.report_every == 0 && open_.size() <= config_.lag) {
       open_.insert(done - 1);
-      // Never null: that would be the model of a learner which may be at work.
+      // Never null, which would report the model of a learner that may be computing.
       const bool real = config_.snapshots;
       turn.report(done - 1, real ? store.copy() : std::make_shared<const std::vector<float>>());
     }
@@ -47,25 +47,25 @@ class EndRule {
     if (config_.reached(evaluation)) reason_ = StopRule::Reason::target;
   }
 
-  // Another node has taken over: nobody hears the scores of what was reported before.
+  // Called after a takeover: the scores of earlier reports reach no node.
   void forget_reports() { open_.clear(); }
   bool over() const { return reason_ != StopRule::Reason::none; }
   StopRule::Reason reason() const { return reason_; }
-  // Whole rounds that so many commits are.
+  // Returns the number of whole rounds in `version` commits.
   Round rounds(std::uint64_t version) const { return version / commits_; }
   void state(Archive& ar) { ar(samples_, reason_, open_); }
 
  private:
   const StopConfig config_;
-  const std::uint64_t commits_;  // a round
+  const std::uint64_t commits_;  // commits per round
   std::uint64_t samples_ = 0;
   StopRule::Reason reason_ = StopRule::Reason::none;
   std::set<Round> open_;  // reported and not scored
 };
 
-// Clocks counts what each live worker has completed, and says who may go on at a staleness bound s:
-// a worker that has completed c clocks may begin the next if all have completed c - s, so that all
-// updates of clocks up to c - s - 1 are in what it reads.
+// Clocks counts the completed clocks of each live worker, and decides at a staleness bound s which
+// workers can continue. A worker that has completed c clocks can begin the next if all workers have
+// completed c - s. So the model that it reads contains all updates of clocks up to c - s - 1.
 //   Ho et al., "More effective distributed ML via a stale synchronous parallel parameter server",
 //   NIPS 2013, section 3.
 class Clocks {
@@ -77,7 +77,7 @@ class Clocks {
     if (auto found = completed_.find(rank); found != completed_.end()) ++found->second;
   }
   void lose(Rank rank) { completed_.erase(rank); }
-  // It returns, as one of the slowest.
+  // Adds a returned worker as one of the slowest.
   void join(Rank rank) {
     const std::uint64_t slowest = minimum();
     completed_[rank] = slowest;
@@ -86,7 +86,7 @@ class Clocks {
     const auto found = completed_.find(rank);
     return found == completed_.end() ? 0 : found->second;
   }
-  // Of the slowest live worker; 0 if none is left.
+  // Returns the clocks of the slowest live worker; 0 if there is none.
   std::uint64_t minimum() const {
     const auto slowest = std::ranges::min_element(
         completed_, [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -104,7 +104,8 @@ class Clocks {
   std::map<Rank, std::uint64_t> completed_;
 };
 
-// May a worker that has completed `clock` go on, knowing that all have completed `minimum`?
+// Returns true if a worker that has completed `clock` can continue when all have completed
+// `minimum`.
 inline bool within_bound(std::uint64_t clock, std::uint64_t minimum, std::uint64_t staleness) {
   return clock <= minimum + staleness;
 }

@@ -1,8 +1,7 @@
 #pragma once
-// ParameterServer is what the server does in a strategy with one: it holds the model, takes what
-// workers push into it in the order in which it comes, sends the model to those who ask, counts
-// rounds and ends the run (end_rule.h). At the end it sends all live workers the same model,
-// exactly.
+// ParameterServer is the server of a strategy. It holds the model, takes the workers' pushes in
+// order of arrival, and sends the model to workers that ask for it. It counts rounds and ends the
+// run (end_rule.h). At the end it sends the same exact model to all live workers.
 #include <deque>
 #include <set>
 
@@ -57,7 +56,8 @@ class ParameterServer : public Machine {
   }
 
   // --- from ServerStrategy ----------------------------------------------------------------------
-  // Is it in order that this worker sends this, with a vector or without?
+  // Returns Malformed if this worker must not send this header, with a vector (`carries`) or
+  // without.
   Status admit(Rank from, const ServerHeader& header, bool carries) const {
     using Kind = ServerHeader::Kind;
     if (!setup_.place.member(from).is(Role::worker)) return malformed("an envelope of no worker");
@@ -92,7 +92,7 @@ class ParameterServer : public Machine {
   }
 
   void take(const Envelope& envelope, Turn& turn) {
-    if (ended_) return;  // what was on its way
+    if (ended_) return;  // still in transit at the end
     using Kind = ServerHeader::Kind;
     if (envelope.header.kind == Kind::start) {
       if (!store_.filled()) store_.fill(*envelope.values);
@@ -108,7 +108,7 @@ class ParameterServer : public Machine {
     settle(turn);
   }
 
-  // to be sent
+  // Returns the next envelope to send; null if none.
   std::optional<Envelope> outgoing() {
     if (out_.empty()) return std::nullopt;
     Envelope envelope = std::move(out_.front());
@@ -116,9 +116,9 @@ class ParameterServer : public Machine {
     return envelope;
   }
 
-  // Follows a server that is lost, with what it had at its last copy: all workers that live are to
-  // ask anew, and begin together. Null: it had no model yet. An Error: the state is none of this
-  // job.
+  // Replaces a lost server, with the state of its last copy. All live workers must ask again, and
+  // start together. `model` is null if the lost server had none yet. Returns an Error if the state
+  // is not of this job.
   Status take_over(const Snapshot& model, std::uint64_t version, const Bytes& rest, Turn& turn) {
     if (model) {
       Archive ar(*rest);
@@ -148,11 +148,11 @@ class ParameterServer : public Machine {
     return Ok{};
   }
 
-  // For such a copy: the model as it stands, with its version, and everything else. Nothing to copy
-  // before all have begun, and after the end.
+  // Returns true if there is something to copy: after all workers have started, until the end. A
+  // copy has the current model, its version and the rest of the state.
   bool has_copy() const { return store_.filled() && pending_pulls_.empty() && !ended_; }
 
-  // Not one that has returned and has not asked for the model yet: no copy goes to it.
+  // Returns false for a returned worker that has not asked for the model yet. No copy goes to it.
   bool has_begun(Rank rank) const { return !newcomers_.contains(rank); }
   Snapshot model() const { return store_.snapshot(); }
   std::uint64_t version() const { return store_.version(); }
@@ -177,43 +177,43 @@ class ParameterServer : public Machine {
   }
 
  protected:
-  // --- what a strategy is made of ---------------------------------------------------------------
+  // --- hooks for strategies ----------------------------------------------------------------------
   enum class Taken : std::uint8_t {
-    discarded,  // nothing was changed
-    kept,       // it is to go into the model with others: the strategy calls committed() then
-    committed   // it is in store()
+    discarded,  // no change
+    kept,       // to be committed with others: the strategy then calls committed()
+    committed   // already in store()
   };
-  // Takes a push. Its version is at most the store's. Of a phantom there are no values.
+  // Takes a push. Its version is at most the store's. `values` is empty in a phantom job.
   virtual Taken commit(Rank from, const ServerHeader&, std::span<const float> values, Turn&) = 0;
-  // May this worker have the model now? Asked again after every commit and loss.
+  // Returns true if this worker can have the model now. Called again after every commit and loss.
   virtual bool may_read(Rank) const { return true; }
-  // This worker is sent the model as it stands.
+  // Called when the current model is sent to this worker.
   virtual void on_model_sent(Rank, Turn&) {}
-  // What only this strategy's models say; after on_model_sent().
+  // Returns this strategy's extension of a model's header. Called after on_model_sent().
   virtual Extension model_extension(Rank) { return {}; }
-  // It is lost, or the run is over: nothing has to be kept for it.
+  // Called when the worker is lost or the run has ended: nothing must be kept for it.
   virtual void drop(Rank) {}
-  // Is what only this strategy's workers say in order? Asked beside the rules of all.
+  // Checks this strategy's extension of a worker's header, in addition to the common rules.
   virtual Status check_extension(Rank, const ServerHeader& header) const {
     if (!header.extension.empty()) return malformed("what only another strategy's workers say");
     return Ok{};
   }
 
-  // A worker asks for the model.
+  // Called when a worker asks for the model.
   virtual void on_pull(Rank, const ServerHeader&) {}
-  // It has returned, and begins with the model as it stands; drop() was before.
+  // Called after drop() when a worker has returned. It starts with the current model.
   virtual void on_return(Rank) {}
-  // Some were lost and dropped, or all have asked anew after another server was lost: what waited
-  // for them alone may go on.
+  // Called when lost workers have been dropped, or when all workers have asked again after the loss
+  // of another server. Updates that waited only for the lost workers can continue.
   virtual void on_loss(Turn&) {}
-  // It has taken over, with the state of the lost one: timers are to be set.
+  // Called after a takeover with the state of the lost server. Must set the timers.
   virtual void on_takeover(Turn&) {}
 
-  // --- what it calls ----------------------------------------------------------------------------
+  // --- calls for strategies ----------------------------------------------------------------------
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
   const Setup& setup() const { return setup_; }
-  // store() was changed: it has one version more. Of a strategy that keeps pushes.
+  // Must be called by a strategy that keeps pushes when it has changed store(). Adds one version.
   void committed(Turn& turn) {
     if (!all_finite(store_.values())) {
       ended_ = failed_ = true;
@@ -225,12 +225,12 @@ class ParameterServer : public Machine {
     end_.committed(store_, turn);
   }
 
-  // An update of this worker that was kept, its oldest, is in the change before committed().
+  // Records that the oldest kept update of this worker is in the change. Called before committed().
   void used_samples(Rank rank, Turn& turn) {
     turn.record("push_used", store_.version() + 1, double(rank));
   }
 
-  // Models to those who may have them, or the end: after a timer.
+  // Sends models to the workers that can have them, or ends the run. Also called after a timer.
   void settle(Turn& turn) {
     if (ended_) return;
     const bool all_heard = !took_over_ || pending_pulls_.empty();
@@ -238,7 +238,7 @@ class ParameterServer : public Machine {
     if (!end_.over()) release(turn);
   }
 
-  // Sends a worker that is at an update a notice; false: it is at none.
+  // Sends a notice to a worker that computes an update. Returns false if it computes none.
   bool notify(Rank rank, Extension extension) {
     const auto given = given_.find(rank);
     if (ended_ || given == given_.end() || waiting_.contains(rank)) return false;
@@ -250,21 +250,21 @@ class ParameterServer : public Machine {
     return true;
   }
 
-  bool over() const { return ended_ || end_.over(); }  // commits nothing any more
-  // Of the flat vector; none in a phantom job.
+  bool over() const { return ended_ || end_.over(); }  // no more commits
+  // Returns the range of the parameters in the flat vector; empty in a phantom job.
   Range parameters() const {
     return setup_.place.phantom ? Range{} : setup_.place.layout->parameters();
   }
 
-  // x <- (1 - share) x + share w, for a part of the vector; in double, rounded once.
+  // Sets x to (1 - share) x + share w, for a part of the vector. Computes in double, rounds once.
   static void mix(std::span<float> x, std::span<const float> w, double share) {
     LH_CHECK(x.size() == w.size());
     for (std::size_t i = 0; i < x.size(); ++i)
       x[i] = float((1 - share) * double(x[i]) + share * double(w[i]));
   }
 
-  // The running statistics of a push, of which each live worker's newest count alike in the long
-  // run.
+  // Mixes the running statistics of a push into the model. In the long run the newest statistics of
+  // each live worker have equal weight.
   void mix_buffers(std::span<const float> values, Turn& turn) {
     const std::size_t from = parameters().length;
     const auto workers = live_workers(turn).size();
@@ -287,9 +287,8 @@ class ParameterServer : public Machine {
     if (taken == Taken::committed) committed(turn);
   }
 
-  // Of a worker, after a takeover. Whoever has the model that the run ended with decides: it ends
-  // for
-  // all with that one.
+  // Takes the first request of a worker after a takeover. If a worker has the final model of the
+  // run, the run ends for all workers with that model.
   void heard_again(const Envelope& envelope, Turn& turn) {
     newest_had_ = std::max(newest_had_, envelope.header.version);
     if (envelope.header.kind == ServerHeader::Kind::ended) {
@@ -311,7 +310,7 @@ class ParameterServer : public Machine {
         continue;
       }
       it = waiting_.erase(it);
-      // All begin with the same model, which each has.
+      // All workers start with the same model, which each of them has.
       const bool has_it = !given_.contains(rank) && newcomers_.erase(rank) == 0 && !took_over_;
       given_[rank] = store_.version();
       on_model_sent(rank, turn);
@@ -344,7 +343,7 @@ class ParameterServer : public Machine {
     out_.push_back({rank, header, store_.snapshot()});
   }
 
-  // After the end it is given the model that the run ended with.
+  // Notifies a returned worker. After the end it receives the final model of the run.
   void welcome(Rank rank) {
     say_who_serves(rank);
     newcomers_.insert(rank);
@@ -357,13 +356,13 @@ class ParameterServer : public Machine {
   ParameterStore store_;
   EndRule end_;
   bool ended_ = false, failed_ = false;
-  std::set<Rank> pending_pulls_;         // live workers that have not asked yet: all begin together
-  std::map<Rank, std::uint64_t> given_;  // version of the newest model that each was given
-  std::set<Rank> waiting_;               // for the model
-  std::set<Rank> newcomers_;             // live ones that have returned and had no model since
-  Rank newest_ = 0;                      // who pushed last
-  // After a takeover: workers have other models than the one they begin with; the newest version
-  // that any had; those that have the model which the run ended with.
+  std::set<Rank> pending_pulls_;         // live workers that have not asked yet: all start together
+  std::map<Rank, std::uint64_t> given_;  // version of the newest model of each worker
+  std::set<Rank> waiting_;               // workers that wait for the model
+  std::set<Rank> newcomers_;             // live returned workers that have had no model since
+  Rank newest_ = 0;                      // worker of the newest push
+  // took_over_: workers have models other than the one they start with. newest_had_: newest version
+  // that a worker had. have_last_: workers that have the final model of the run.
   bool took_over_ = false;
   std::uint64_t newest_had_ = 0;
   std::set<Rank> have_last_;

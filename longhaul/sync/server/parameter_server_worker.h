@@ -1,12 +1,11 @@
 #pragma once
-// ParameterServerWorker is what a node with a learner does in a strategy with a server: it
-// computes, pushes what it computed, and reads the server's model when its strategy wants it. It
-// answers envelopes with envelopes, also if the server is on its own node; ServerStrategy sends
-// them.
+// ParameterServerWorker is a node with a learner in a strategy with a server. It computes, pushes
+// its updates, and reads the server's model when its strategy asks for it. It answers envelopes
+// with envelopes, also if the server is on its own node. ServerStrategy sends them.
 //
-// The lowest live worker sends the server the model to start from, which is equal on all; each
-// begins when the server has it. The last envelope holds the model that the run ends with: the
-// worker stops computing at the next boundary and takes it.
+// The lowest live worker sends the server the initial model, which is equal on all workers. Each
+// worker starts when the server has it. The last envelope holds the final model of the run. The
+// worker then stops computing at the next boundary and takes this model.
 #include <algorithm>
 #include <deque>
 
@@ -27,7 +26,7 @@ class ParameterServerWorker : public Machine {
     if (!prepares(turn)) ask(turn);
   }
 
-  // Whoever follows a lowest worker that is lost does not know whether the server has heard it.
+  // A new lowest worker sends the initial model, because the server may not have received it.
   void on_view(const View& before, Turn& turn) final {
     if (begun_ || !knows_server_ || (phase_ != Phase::waiting && phase_ != Phase::computing))
       return;
@@ -36,7 +35,7 @@ class ParameterServerWorker : public Machine {
     };
     if (lowest(turn.view()) != turn.self() || lowest(before) == turn.self()) return;
     start_is_due_ = true;
-    if (phase_ == Phase::waiting) send_start(turn);  // else the learner is at work: when it asks
+    if (phase_ == Phase::waiting) send_start(turn);  // else ask() sends it after the computation
   }
 
   void state(Archive& ar) override {
@@ -47,14 +46,15 @@ class ParameterServerWorker : public Machine {
 
   // --- from ServerStrategy ----------------------------------------------------------------------
   void on_computed(const Computed& done, Turn& turn) {
-    if (phase_ != Phase::computing) return;  // it has failed
+    if (phase_ != Phase::computing) return;  // failed
     if (std::exchange(gives_up_, false) && !ending_) return given_up(done, turn);
     if (!ending_) return computed(done, turn);
     wait(turn);
     if (last_) end(turn);
   }
 
-  // Is it in order that the server sends this, with a vector or without?
+  // Returns Malformed if the server must not send this header, with a vector (`carries`) or
+  // without.
   Status admit(const ServerHeader& header, bool carries) {
     if (ending_ || phase_ >= Phase::ended) return malformed("an envelope after the last one");
     if (header.version < oldest_)
@@ -67,9 +67,9 @@ class ParameterServerWorker : public Machine {
     }
     LH_TRY(check_extension(header));
     if (header.kind == ServerHeader::Kind::notice)
-      return begun_ && !carries ? Status(Ok{}) : malformed("a notice that nobody waits for");
+      return begun_ && !carries ? Status(Ok{}) : malformed("an unexpected notice");
     if (phase_ != Phase::waiting || (begun_ && !carries))
-      return malformed("a model that nobody asked for");
+      return malformed("a model that was not requested");
     return Ok{};
   }
 
@@ -87,7 +87,7 @@ class ParameterServerWorker : public Machine {
     read(envelope.header, envelope.values, turn);
   }
 
-  // to be sent
+  // Returns the next envelope to send; null if none.
   std::optional<Envelope> outgoing() {
     if (out_.empty()) return std::nullopt;
     Envelope envelope = std::move(out_.front());
@@ -95,31 +95,32 @@ class ParameterServerWorker : public Machine {
     return envelope;
   }
 
-  // This node has returned, and hears who serves. `wants_start`: it has no model to start from.
+  // Called when a returned node learns its server. `wants_start`: the server needs the initial
+  // model.
   void begin_with(Rank server, bool wants_start, Turn& turn) {
     setup_.server = server;
     knows_server_ = true;
-    if (ending_) return;  // the model that the run ends with comes next
+    if (ending_) return;  // the final model of the run follows
     const bool lowest = live_workers(turn).front() == turn.self();
     if (wants_start && lowest) send_start(turn);
     if (!prepares(turn)) ask(turn);
   }
 
-  // The server is lost and another node serves: what was on its way to the old one is lost, and
-  // what is being computed is given up. It asks for the model, or tells the one that the run ended
-  // with.
+  // Called when another node serves because the server is lost. Messages in transit to the old
+  // server are lost, and the current computation is given up. The worker asks for the model, or
+  // sends the final model of the run.
   void on_new_server(Rank server, Turn& turn) {
     setup_.server = server;
     if (failed()) return;
     out_.clear();
     if (last_ || ended()) {
       const ServerHeader header{.kind = ServerHeader::Kind::ended, .version = version_};
-      // Before its end the learner may be at work.
+      // The learner may compute until this worker ends.
       out_.push_back({server, header, last_ ? last_->values : copied(turn.params())});
       return;
     }
     ending_ = false;
-    oldest_ = 0;  // the new one may have lost some
+    oldest_ = 0;  // the new server may have lost versions
     const Rank lowest = live_workers(turn).front();
     start_is_due_ = !begun_ && lowest == turn.self();
     if (phase_ == Phase::waiting) {
@@ -129,65 +130,67 @@ class ParameterServerWorker : public Machine {
     }
   }
 
-  // Of what it sends; a change also holds for the push that is under way.
+  // Returns the service of this worker's messages. A change also applies to a push in transit.
   virtual Service service() const { return {}; }
   bool wants_stop() const { return ending_ && phase_ == Phase::computing; }
-  bool begun() const { return begun_; }  // has had a model
+  bool begun() const { return begun_; }  // true after the first model
   bool ended() const { return phase_ == Phase::ended; }
   bool failed() const { return phase_ == Phase::failed; }
-  std::uint64_t version() const { return version_; }  // of the newest model that it read
+  std::uint64_t version() const { return version_; }  // version of the newest model that was read
   std::string waiting_for() const {
     if (phase_ != Phase::waiting) return "";
-    if (!knows_server_) return "the server, to be told that this node has returned";
+    if (!knows_server_) return "the name of the server, after the return of this node";
     return std::string(ending_ ? "the model that the run ends with" : "the model") +
            " of the server, rank " + std::to_string(setup_.server);
   }
 
  protected:
-  // --- what a strategy is made of ---------------------------------------------------------------
-  // params() is the model to go on from: compute().
+  // --- hooks for strategies ----------------------------------------------------------------------
+  // Must call compute(). params() is the model to continue from.
   virtual void begin(Turn&) = 0;
-  // What compute() asked for is done: push(), compute() or ask().
+  // Called when a computation has ended. Must call push(), compute() or ask().
   virtual void computed(const Computed&, Turn&) = 0;
-  // The model came; null in the first answer, if params() is it already. Compute.
+  // Called when the model has arrived. `model` is null in the first answer if params() already
+  // holds it. Must call compute().
   virtual void read(const ServerHeader&, const Snapshot& model, Turn& turn) {
     if (model) set_model(model, turn);
     begin(turn);
   }
 
-  // After on_new_server(): the steps under way are done; ask(), at last.
+  // Called when the steps that ran during on_new_server() are done. Must finally call ask().
   virtual void given_up(const Computed&, Turn& turn) { ask(turn); }
-  // Has it something to compute before it asks for the first model? Then compute() and, at last,
-  // ask(). params() is W_0.
+  // Returns true if this worker computes before it asks for the first model. Must then call
+  // compute() and finally ask(). params() is W_0.
   virtual bool prepares(Turn&) { return false; }
-  // What only this strategy's pulls and pushes say.
+  // Return this strategy's extensions of pulls and pushes.
   virtual Extension pull_extension() const { return {}; }
   virtual Extension push_extension(const Computed&) const { return {}; }
-  // Is the extension of a model or a notice in order? A strategy without one has no notices.
+  // Checks the extension of a model or a notice. A strategy without an extension has no notices.
   virtual Status check_extension(const ServerHeader& header) const {
     if (header.kind == ServerHeader::Kind::notice || !header.extension.empty())
-      return malformed("what only another strategy's server says");
+      return malformed("a message that only another strategy's server sends");
     return Ok{};
   }
 
-  // The server sends notices at any time after the first model.
+  // Called for a notice of the server, at any time after the first model.
   virtual void on_notice(const ServerHeader&, Turn&) {}
 
-  // --- what it calls ----------------------------------------------------------------------------
+  // --- calls for strategies ----------------------------------------------------------------------
   void compute(Work work, std::uint32_t steps, Turn& turn) {
     if (failed()) return;
     phase_ = Phase::computing;
     turn.compute(std::move(work), steps);
   }
 
-  // Local steps on the loss + prox/2 |x - x_0|^2, x_0 being params(). 0: plain ones.
+  // Computes local steps on the loss + prox/2 |x - x_0|^2, where x_0 is params(). Plain steps if
+  // `prox` is 0.
   void compute_near(double prox, std::uint32_t steps, Turn& turn) {
     if (prox == 0 || turn.place().phantom) return compute(LocalStep{}, steps, turn);
     compute(ProximalStep{prox, copied(turn.params())}, steps, turn);
   }
 
-  // Gives the server `parameters`, empty for phantoms, and the buffers beside them. With `asks`,
-  // read() follows, of a model in which this push is.
+  // Sends the server `parameters` (empty in a phantom job) and the buffers. With `asks`, read()
+  // follows with a model that includes this push.
   void push(std::span<const float> parameters, const Computed& computed, bool asks, Turn& turn) {
     std::vector<float> values(parameters.begin(), parameters.end());
     std::ranges::copy(buffers(turn), std::back_inserter(values));
@@ -212,7 +215,7 @@ class ParameterServerWorker : public Machine {
     if (asks) wait(turn);
   }
 
-  // for the model; read() follows
+  // Asks for the model; read() follows.
   void ask(Turn& turn) {
     if (failed()) return;
     if (start_is_due_) send_start(turn);
@@ -254,12 +257,12 @@ class ParameterServerWorker : public Machine {
 
   Setup setup_;
   Phase phase_ = Phase::not_started;
-  bool gives_up_ = false;      // what is being computed: it was for a server that is lost
-  bool begun_ = false;         // has had an answer
-  bool knows_server_ = true;   // false: it has returned, and not heard yet
-  bool start_is_due_ = false;  // it is to send the server the model to start from
-  bool ending_ = false;        // the last envelope is coming
-  std::uint64_t version_ = 0, oldest_ = 0;  // of its model; that the next one may have
+  bool gives_up_ = false;                   // the current computation is for a lost server
+  bool begun_ = false;                      // true after the first answer
+  bool knows_server_ = true;                // false: returned, server not known yet
+  bool start_is_due_ = false;               // must send the initial model to the server
+  bool ending_ = false;                     // the last envelope is arriving
+  std::uint64_t version_ = 0, oldest_ = 0;  // version of this model; minimum of the next one
   std::uint64_t clock_ = 0;
   Time asked_{0};
   std::optional<Envelope> last_;

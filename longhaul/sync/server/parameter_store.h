@@ -1,9 +1,9 @@
 #pragma once
-// ParameterStore is the server's model: a flat vector of the layout that updates change, and a
-// version, the number of those that did. A snapshot shares it; the next change copies it first if
-// anybody still holds one, so memory is the model and one vector for each version that is held.
+// ParameterStore is the server's model: a flat vector in layout order, and a version, the number of
+// updates that have changed it. A snapshot shares the vector. The next change copies the vector
+// first if a snapshot is still held. Memory: the model, and one vector for each version held.
 //
-// Snapshots must not leave the thread of their node: who else wants the values takes a copy.
+// Snapshots must not leave the thread of their node; other threads must use a copy().
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,10 +16,10 @@ namespace longhaul::sync::server {
 class ParameterStore {
  public:
   bool filled() const { return values_ != nullptr; }
-  void fill(std::span<const float> values) {  // version 0; a phantom's are empty
+  void fill(std::span<const float> values) {  // version 0; empty for a phantom
     values_ = std::make_shared<std::vector<float>>(values.begin(), values.end());
   }
-  // The same, with the version that the values have at another node.
+  // Fills with the version that the values have at another node.
   void restore(std::span<const float> values, std::uint64_t version) {
     fill(values);
     version_ = version;
@@ -30,7 +30,7 @@ class ParameterStore {
   Snapshot snapshot() const { return values_; }
   Snapshot copy() const { return snapshot_of(*values_); }
 
-  // The values, to be changed in place; then committed().
+  // Returns the values to change in place. Call committed() afterwards.
   std::span<float> change() {
     LH_CHECK(filled());
     if (values_.use_count() > 1) values_ = std::make_shared<std::vector<float>>(*values_);

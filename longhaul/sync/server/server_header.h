@@ -1,6 +1,6 @@
 #pragma once
-// The header of the vectors between the workers and the server of a job, and what a strategy adds
-// to it: a struct of its own with fields(), written behind the common fields.
+// The header of the vectors between the workers and the server of a job. A strategy can add a
+// struct of its own with fields(), which is written behind the common fields.
 #include "longhaul/core/vector_channel.h"
 
 namespace longhaul::sync::server {
@@ -45,9 +45,9 @@ struct ServerHeader {
 
 using ServerChannel = VectorChannel<ServerHeader>;
 
-// A header on its way, with its vector.
+// A header in transit, with its vector.
 struct Envelope {
-  Rank peer = 0;  // whom it goes to; once arrived, whom it is of
+  Rank peer = 0;  // receiver; after arrival, sender
   ServerHeader header;
   Snapshot values;  // parameters, then buffers; null without a vector, empty in a phantom job
 

@@ -1,17 +1,16 @@
 #pragma once
-// ServerStrategy is the strategy of a node in a job with a parameter server: a worker if the node
-// has a learner, the server if it is the one, and the channel between them and other nodes.
+// ServerStrategy is the strategy of a node in a job with a parameter server. It holds a worker if
+// the node has a learner, the server if the node serves, and the channel to the other nodes.
 //   Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014,
 //   section 3; here with one server, which holds the whole model.
 //
-// With [server] standby_every the loss of the server does not end the run: the senior worker that
-// is left takes its place with the newest copy of its state (standby.h). Updates since then are
-// lost, and so is what workers compute at that moment. Every worker's node has a server for that,
-// which does nothing before.
+// With [server] standby_every, the loss of the server does not end the run. The live senior worker
+// takes its place with the newest copy of its state (standby.h). Later updates are lost, and so is
+// the work in progress of the workers. Every worker's node therefore has a server, idle until then.
 //
 // Updates go to the server in the job's codec, with the worker's error feedback. Models go to the
-// workers in another codec, or in fp32. Buffers are exact, and so are the models that a run starts
-// from and ends with. A worker beside the server sends it the same envelopes, at no cost.
+// workers in another codec, or in fp32. Buffers are exact, and so are the first and the final
+// models of a run. A worker at the server's node sends the same envelopes, at no cost.
 #include <functional>
 
 #include "longhaul/core/registry.h"
@@ -23,7 +22,7 @@ namespace longhaul::sync::server {
 
 class ServerStrategy final : public Strategy {
  public:
-  // The overlay of `parts` is not used; its outer transform is none.
+  // The overlay of `parts` is not used, and there is no outer transform.
   ServerStrategy(std::string_view name, SyncParts parts, const Place& place)
       : setup_{.name = name,
                .place = place,
@@ -49,16 +48,17 @@ class ServerStrategy final : public Strategy {
   }
 
   const Setup& setup() const { return setup_; }
-  // Of the strategy, before setup() is given to worker and server.
+  // Called by the strategy before it passes setup() to the worker and the server.
   void commits_a_round(std::uint64_t commits) { setup_.commits = commits; }
-  // May this node come to serve?
+  // Returns true if this node may become the server.
   bool may_serve() const {
     return setup_.place.self == setup_.server || (standby_ && setup_.place.me().is(Role::worker));
   }
 
-  // Of the strategy: its workers may return. Before anything else.
+  // Called by the strategy before all other calls: whether its workers may return.
   void let_return(bool lets_return) { lets_return_ = lets_return; }
-  // Once, before anything else: the worker if the node has a learner, the server if it may serve.
+  // Called once, before all other calls. `worker`: null without a learner. `server`: null if the
+  // node may not serve.
   void put(std::unique_ptr<ParameterServerWorker> worker, std::unique_ptr<ParameterServer> server) {
     LH_CHECK(!worker_ && !server_ && (worker || server));
     worker_ = std::move(worker);
@@ -72,8 +72,8 @@ class ServerStrategy final : public Strategy {
   }
 
   void on_view(const View& before, Turn& turn) override {
-    if (!knows_server_ && standby_) return;  // whoever serves says so
-    // One that is back with nothing serves no more.
+    if (!knows_server_ && standby_) return;  // the serving node announces itself
+    // A server that has returned has lost its state, and no longer serves.
     const View& view = turn.view();
     const bool serves_on =
         view.has(server_rank_) && view.since(server_rank_) == before.since(server_rank_);
@@ -87,25 +87,26 @@ class ServerStrategy final : public Strategy {
     if (!finished_) fail_without_server(", and so are all that could have followed it", turn);
   }
 
-  // Until nobody has anything to say: a node that is worker and server tells itself, too.
+  // Passes envelopes until there are none left. A node that is worker and server sends to itself,
+  // too.
   void on_progress(Turn& turn) override {
     Turn below = within(*channel_, turn);
     channel_->drop_lost();  // worker and server follow the view
     while (over_ && channel_->poll(below)) {
-    }  // what was on its way
-    // To those that return after the end.
+    }  // messages that were in transit
+    // For nodes that return after the end.
     while (finished_ && serves() && !server_->failed())
       if (auto envelope = server_->outgoing())
         send(*std::move(envelope), below);
       else
         break;
-    // A server that has returned without a learner has nothing to do: another one serves, or none.
+    // A server that has returned without a learner has nothing to do: another node serves, or none.
     if (!worker_ && !knows_server_ && standby_ && !over_) {
       over_ = true;
       if (!std::exchange(finished_, true)) turn.finish();
       return;
     }
-    // Not before it is let in: those who wait for it must learn first that it was lost.
+    // Not before this node is let in: the nodes that wait for it must first learn of its loss.
     if ((asked_to_serve_ || !worker_) && !over_ && !knows_server_ && turn.view().epoch > 0)
       return fail_without_server(", and this node has no copy of its state", turn);
     for (bool more = true; more && !over_;) {
@@ -168,12 +169,12 @@ class ServerStrategy final : public Strategy {
     return kind == ServerHeader::Kind::model ? Coding::down : Coding::exact;
   }
 
-  // Unread vectors of a peer, of a channel whose owner reads at once: what may be on its way.
+  // Unread vectors of a peer, which are read at once: those that can be in transit.
   static constexpr std::uint32_t kModelsOnTheWay = 16;
 
   bool serves() const { return knows_server_ && server_ && setup_.place.self == server_rank_; }
-  // All see the same views, so all follow the same node. One that has finished tells it how the run
-  // ended.
+  // Makes `server` the server. All nodes see the same views, so all follow the same node. A node
+  // that has finished reports the end of the run to the new server.
   void follow(Rank server, Turn& turn) {
     const Rank lost = std::exchange(server_rank_, server);
     standby_->follow(server);
@@ -181,7 +182,7 @@ class ServerStrategy final : public Strategy {
     over_ = false;
     if (!serves()) return;
     std::optional<Standby::Copy> copy = standby_->take();
-    // Without a model only if nobody can have begun: this one has not.
+    // A missing copy is no error if no worker can have begun: this one has not.
     const bool fresh = !copy && !worker_->begun();
     if (!copy && !fresh && !finished_) {
       server_rank_ = lost;
@@ -197,7 +198,8 @@ class ServerStrategy final : public Strategy {
                         "the state of the server that is lost: " + taken.error().what));
   }
 
-  // The node that has returned begins now, as the others did at the start.
+  // Called when a returned node learns the server's rank. It begins now, as the other nodes did at
+  // the start.
   void hear_server(const Envelope& envelope, Turn& turn) {
     if (std::exchange(knows_server_, true)) return;
     server_rank_ = envelope.peer;
@@ -220,15 +222,15 @@ class ServerStrategy final : public Strategy {
     if (shape.kind != ContentKind::none && !is_model) return malformed("a vector that is no model");
     if (header.kind == ServerHeader::Kind::serving) {
       if (!worker_ || !setup_.place.comes_back() || is_model ||
-          (!standby_ && from != server_rank_))  // nobody else can serve
+          (!standby_ && from != server_rank_))  // no other node can serve
         return malformed("a server's name for one that has not returned");
       heard_server_ = true;
       return true;
     }
-    // What follows it may come before it is polled: the model that the run ends with.
+    // Messages that follow, such as the final model, can arrive before `serving` is polled.
     if (!knows_server_ && !heard_server_) {
       asked_to_serve_ |= header.is_for_server() && setup_.place.self == server_rank_;
-      return false;  // of one that begins before the server has said so
+      return false;  // the sender begins before the server has announced itself
     }
     if (header.is_for_server() ? !serves() : !worker_ || from != server_rank_)
       return malformed("a header that goes the wrong way");
@@ -251,7 +253,7 @@ class ServerStrategy final : public Strategy {
     service_ = service;
   }
 
-  // What is under way goes as the worker's service is by now.
+  // Gives vectors in transit the worker's current service.
   void follow_service(Turn& below) {
     if (!worker_ || push_ == 0 || worker_->service().priority == service_.priority) return;
     service_ = worker_->service();
@@ -264,15 +266,15 @@ class ServerStrategy final : public Strategy {
   std::unique_ptr<ParameterServer> server_;
   std::unique_ptr<Standby> standby_;  // null without [server] standby_every
   bool lets_return_ = false;
-  // A node that has returned hears it from the one that serves.
+  // Whether the server's rank is known. A returned node learns it from the server.
   bool knows_server_;
-  bool heard_server_ = false;    // it is on its way to this strategy
-  bool asked_to_serve_ = false;  // before that, and it cannot
-  Rank server_rank_;             // who serves
-  VectorHandle push_ = 0;        // the newest of the worker's vectors
-  Service service_;              // that it was sent with
-  bool over_ = false;            // finished, or failed
-  bool finished_ = false;        // said so
+  bool heard_server_ = false;    // whether its message is admitted, and maybe not polled
+  bool asked_to_serve_ = false;  // whether a worker took this node for the server before that
+  Rank server_rank_;             // rank of the server
+  VectorHandle push_ = 0;        // newest vector of the worker
+  Service service_;              // service of that vector
+  bool over_ = false;            // whether the strategy has finished or failed
+  bool finished_ = false;        // whether it has called finish()
 };
 
 }  // namespace longhaul::sync::server

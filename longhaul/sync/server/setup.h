@@ -1,5 +1,5 @@
 #pragma once
-// Setup is what the worker and the server of a strategy are told when they are made.
+// Setup is the data from which the worker and the server of a strategy are made.
 #include <optional>
 #include <string_view>
 
@@ -10,19 +10,20 @@
 namespace longhaul::sync::server {
 
 struct Setup {
-  std::string_view name;  // of the strategy, for messages to the user
+  std::string_view name;  // name of the strategy, for messages to the user
   Place place;
   Rank server = 0;
-  std::vector<Rank> workers;  // at the start, ascending
+  std::vector<Rank> workers;  // workers at the start, ascending
   StopConfig stop;
-  std::uint64_t commits = 0;         // that a round is; 0: as many as there are workers
-  double rate = 0;                   // [optimizer] rate; 0: not known
-  ServerChannel* channel = nullptr;  // of this node; lives as long as worker and server
+  std::uint64_t commits = 0;         // commits in a round; 0: the number of workers
+  double rate = 0;                   // [optimizer] rate; 0 if unknown
+  ServerChannel* channel = nullptr;  // this node's; lives as long as worker and server
 
   std::uint64_t commits_a_round() const { return commits > 0 ? commits : workers.size(); }
 };
 
-// The node that serves: `named` by [roles] server, else the lowest with the role, else the lowest.
+// Returns the node that serves: `named` by [roles] server, else the lowest with the role, else the
+// lowest that is no witness.
 inline Rank server_of(std::optional<Rank> named, const Place& place) {
   if (named) return *named;
   for (Rank rank = 0; rank < place.size(); ++rank)
@@ -32,7 +33,7 @@ inline Rank server_of(std::optional<Rank> named, const Place& place) {
   return 0;
 }
 
-// An Error if a node is neither a worker nor the server: it would have nothing to do.
+// Returns an Error if a node is no worker, server or witness: it would have nothing to do.
 inline Status check_roles(std::string_view name, Rank server, const Place& place) {
   for (Rank rank = 0; rank < place.size(); ++rank) {
     const Member& member = place.member(rank);

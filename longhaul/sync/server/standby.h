@@ -1,13 +1,12 @@
 #pragma once
-// A Standby keeps the server's state at the nodes that would follow it, so that the server's death
-// does not end the run: what the server has committed since the last copy is lost, and nothing
-// else.
+// Standby keeps copies of the server's state on the nodes that can replace it. If the server is
+// lost, the run continues, and only the commits since the last copy are lost.
 //
-// The server sends a copy, at the lowest priority, every so many commits, to each follower to which
-// the one before it is wholly on its way: the model, then everything else that it keeps. A follower
-// holds the newest that has come whole, also of a server before this one: who serves may be lost
-// before its own first copy is there. Who follows is a function of the view (followers_of), equal
-// at all.
+// The server sends a copy at the lowest priority after every `every` commits: the model, then the
+// rest of its state. A follower gets the next copy only when the last one has been sent completely.
+// It holds the newest complete copy, also of an earlier server, because the current server may be
+// lost before its first copy arrives. The followers are a function of the view (followers_of),
+// equal on all nodes.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -19,9 +18,9 @@
 
 namespace longhaul::sync::server {
 
-// Of the live workers but the server those that have been here longest, of several the lowest
-// first, at most `count`: they get the copies, and serve after it in that order. One that has
-// returned does so only after those that stayed, who may hold a copy already.
+// Returns the followers, at most `count`: live workers other than the server, those live for the
+// longest time first, then by rank. They get the copies, and replace the server in that order. A
+// returned worker comes after those that stayed, which may already hold a copy.
 inline std::vector<Rank> followers_of(Rank server, const Place& place, const View& view,
                                       std::size_t count) {
   std::vector<Rank> others = live_with(Role::worker, place, view);
@@ -32,9 +31,9 @@ inline std::vector<Rank> followers_of(Rank server, const Place& place, const Vie
 }
 
 struct StandbyHeader {
-  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
-  std::uint64_t version = 0;      // of the model
-  bool last = false;              // the rest of the state: with it the copy is whole
+  LONGHAUL_MESSAGE(0, "header");  // part of another message
+  std::uint64_t version = 0;      // version of the model
+  bool last = false;              // the rest of the state, which completes the copy
   LONGHAUL_FIELDS((version, .max = 0x1p50), last)
 };
 
@@ -42,7 +41,7 @@ class Standby final : public Machine {
  public:
   struct Copy {
     std::uint64_t version = 0;
-    Snapshot model;  // a phantom's is empty
+    Snapshot model;  // empty in a phantom job
     Bytes rest;
     void state(Archive& ar) {
       ar(version, rest);
@@ -50,7 +49,7 @@ class Standby final : public Machine {
     }
   };
 
-  // `every` commits, > 0, to so many `followers`, > 0. `server`: who serves at the beginning.
+  // `every`: commits, > 0. `followers`: maximum number, > 0. `server`: the first server.
   Standby(const Place& place, std::unique_ptr<Transfer> transfer, std::uint32_t every,
           std::uint32_t followers, Rank server)
       : place_(place),
@@ -65,29 +64,29 @@ class Standby final : public Machine {
     own(channel_);
   }
 
-  // At the server, after each turn: sends a copy to the followers to which one is due, if they
-  // `may_get` it. `rest` is asked for only then.
+  // Sends a copy to the followers to which one is due, if they `may_get` it. Called at the server
+  // after each turn. `rest` is called only if a copy is sent.
   void offer(std::uint64_t version, const Snapshot& model, auto&& may_get, auto&& rest,
              Turn& turn) {
     std::vector<Rank> to = due(version, turn);
     std::erase_if(to, [&](Rank rank) { return !may_get(rank); });
     if (!to.empty()) send(to, version, model, rest(), turn);
   }
-  // Whose copies are heeded from now on.
+  // Accepts copies only from `server` from now on.
   void follow(Rank server) {
     server_ = server;
     coming_.reset();
     sent_.clear();
   }
 
-  // The newest whole copy, once.
+  // Returns the newest complete copy, once; null if there is none.
   std::optional<Copy> take() { return std::exchange(whole_, std::nullopt); }
 
   void on_progress(Turn& turn) override {
     channel_.drop_lost();
     std::erase_if(sent_, [&](const auto& one) { return !turn.view().has(one.first); });
     while (auto one = channel_.poll(within(channel_, turn))) {
-      if (one->from != server_) continue;  // it serves no more
+      if (one->from != server_) continue;  // no longer the server
       if (!one->header.last) {
         coming_ = Copy{one->header.version, one->content.values(), {}};
       } else if (coming_ && coming_->version == one->header.version) {
@@ -103,7 +102,8 @@ class Standby final : public Machine {
   }
 
  private:
-  // Copies under way: one that is read at once, and what some strategies keep for each worker.
+  // Returns the limits of copies in transit. A copy is read on arrival, and some strategies keep
+  // data for each worker.
   static ChannelLimits room_for_copies(const Place& place) {
     return ChannelLimits::models(8 + 4 * place.size(), *place.layout);
   }
@@ -141,7 +141,7 @@ class Standby final : public Machine {
   const std::uint32_t every_, followers_;
   Rank server_;
   VectorChannel<StandbyHeader> channel_;
-  // At the server: the version that each follower was sent last.
+  // At the server: version of the last copy sent to each follower.
   std::map<Rank, std::uint64_t> sent_;
   // At a follower.
   std::optional<Copy> coming_, whole_;

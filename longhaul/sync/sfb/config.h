@@ -1,5 +1,5 @@
 #pragma once
-// The settings of [sync] kind = "sfb" (sync/sfb.h), which its machines read, too.
+// The settings of [sync] kind = "sfb" (sync/sfb.h), also read by its machines.
 #include <string>
 
 #include "longhaul/base/fields.h"
@@ -43,12 +43,12 @@ struct Config {
                  "of the step, by parameters");
     LONGHAUL_KEY(
         hash_every,
-        "staleness 0: workers compare hashes of their models after so many clocks, and a "
-        "difference ends the run; with spread = \"partial\" where that is after a mean; 0: never",
+        "staleness 0: clocks after which workers compare hashes of their models, and a difference "
+        "ends the run; with spread = \"partial\" where that is after a mean; 0: never",
         .max = 1e12, .unit = "clocks");
     LONGHAUL_KEY(on_divergence,
                  "where hashes differ; stop: the run ends; adopt: all take the model and the "
-                 "optimiser of the lowest rank and go on, and no lost worker comes back",
+                 "optimiser of the lowest rank and continue, and no lost worker rejoins",
                  .choices = {"stop", "adopt"});
     rule_fields(self, visit);
   }
@@ -57,9 +57,9 @@ struct Config {
   static void spread_fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(spread,
                  "full: to every worker; tree: workers pass them on; site: one worker of each "
-                 "other site passes them on; auto: site where a site has several workers, else "
-                 "full up to 8 workers and tree beyond; partial: to partial_peers others, in each "
-                 "clock to others, and a mean of all models every mean_every clocks",
+                 "other site passes them on. auto: site where a site has several workers, else "
+                 "full up to 8 workers and tree beyond. partial: to partial_peers others, "
+                 "different ones in each clock, and a mean of all models every mean_every clocks",
                  .choices = {"auto", "full", "tree", "site", "partial"});
     LONGHAUL_KEY(partial_peers,
                  "spread = \"partial\": to how many others a worker sends its factors of a clock; "

@@ -28,7 +28,7 @@ VectorContent content_of(bool phantom, std::uint64_t size, const Payload& first,
   return VectorContent::bytes(share(std::move(bytes)));
 }
 
-// Values of which a bit is set: -0 is one, so that what is read is what was written.
+// Returns the values with any bit set, including -0, so that decoding restores v exactly.
 std::vector<IndexedValue> pairs_of(std::span<const float> values) {
   std::vector<IndexedValue> pairs;
   for (std::size_t i = 0; i < values.size(); ++i)

@@ -1,6 +1,6 @@
 #pragma once
-// Parts says how a gradient of the layout travels: fully connected layers that go as factors, each
-// a part by number, and the rest, which is one dense vector.
+// Parts determines how a gradient of the layout is sent. Some fully connected layers are sent as
+// factors, each a part with a number. The rest is one dense vector.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -15,27 +15,26 @@
 namespace longhaul::sync::sfb {
 
 struct FactorLayer {
-  std::uint32_t entry = 0;  // of the layout: the weight
+  std::uint32_t entry = 0;  // entry of the weight in the layout
   Range weight;
-  std::optional<Range> bias;  // its gradient is the sum of the rows of u
+  std::optional<Range> bias;  // the bias gradient is the sum of the rows of u
   std::uint64_t out = 0, in = 0;
 };
 
-// What a backward pass reaches at once (wait_free): the layers whose entries of the layout are from
-// `first` to before `end`. From the output to the input.
+// A stage of the backward pass (wait_free): the layers with layout entries from `first` to before
+// `end`. Stages are ordered from the output to the input.
 struct BackwardStage {
   std::uint32_t first = 0, end = 0;
-  std::vector<std::uint32_t> layers =
-      {};                        // numbers of FactorLayers among them, from the output down
-  std::vector<Range> rest = {};  // of the parameters, ascending: what is no layer's
+  std::vector<std::uint32_t> layers = {};  // numbers of its FactorLayers, from the output down
+  std::vector<Range> rest = {};            // other ranges of the parameters, ascending
   std::uint64_t rest_length = 0;
-  double share = 1;  // of a step's time; the first has the forward pass, too
+  double share = 1;  // share of a step's time; the first includes the forward pass
 };
 
 class Parts {
  public:
   Parts() = default;
-  // `rows`, `parties`: see LayerShape; `bytes` for each number of either kind.
+  // `rows`, `parties`: see LayerShape. `factor_bytes`, `matrix_bytes`: bytes of each number.
   Parts(const Layout& layout, std::uint64_t rows, std::uint64_t parties, double factor_bytes,
         double matrix_bytes, const Config& config) {
     using enum LayerRange::Linear;
@@ -70,12 +69,13 @@ class Parts {
     return all;
   }
 
-  // A stage begins at each fully connected layer; a phantom's at each layer. `shares`: as
-  // Config::backward_shares. An Error: not one for each stage, or more than a step together.
+  // Returns the stages: one begins at each fully connected layer, or at each layer in a phantom
+  // job. `shares`: as Config::backward_shares. Returns an Error if there is not one share per
+  // stage, if one is negative, or if they sum to more than 1.
   Result<std::vector<BackwardStage>> stages(const Layout& layout, bool phantom,
                                             const std::vector<double>& shares) const {
     constexpr double kForward = 1.0 / 3;
-    std::vector<BackwardStage> stages;  // from the input on
+    std::vector<BackwardStage> stages;  // from the input to the output
     const std::vector<LayerPart> parts = layer_parts(layout, phantom);
     for (const LayerPart& part : parts) stages.push_back({.first = part.first, .end = part.end});
     const double all = double(layout.parameters().length);
@@ -109,22 +109,22 @@ class Parts {
     return stages;
   }
 
-  // Of the parameters, ascending: what is no layer's.
+  // Returns the ranges of the parameters outside the factored layers, ascending.
   const std::vector<Range>& rest() const { return rest_; }
   std::uint64_t rest_length() const { return rest_length_; }
 
-  // The rest of a whole gradient, and back. `whole`: one value a parameter.
+  // Copies the rest out of a whole gradient, and back. `whole`: one value per parameter.
   std::vector<float> gather(std::span<const float> whole) const {
     return gather_ranges(rest_, whole);
   }
   void scatter(std::span<const float> rest, std::span<float> whole) const {
     scatter_ranges(rest_, rest, whole);
   }
-  // The same of some ranges.
+  // The same for some ranges.
   static std::vector<float> gather_ranges(const std::vector<Range>& ranges,
                                           std::span<const float> whole) {
     std::vector<float> rest;
-    if (whole.empty()) return rest;  // a phantom's
+    if (whole.empty()) return rest;  // phantom job
     for (const Range& range : ranges) {
       const auto values = whole.subspan(range.offset, range.length);
       rest.insert(rest.end(), values.begin(), values.end());

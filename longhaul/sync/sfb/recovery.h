@@ -1,10 +1,11 @@
 #pragma once
-// Recovery settles in a new view which clocks of the lost workers count, and with which clock one
-// that has come back enters. Each live worker reports what it has. Of a lost one, or of the life
-// before of one that has come back, those clocks count that anybody inside has in full; the lowest
-// rank that has one sends it to those who lack it. With workers that pass factors on, a living
-// origin sends again what a lost one has not passed on. Nothing else counts. Who is outside lacks
-// what the giver has not done yet, whose state it will have. Ours.
+// Recovery determines in a new view which clocks of the lost workers count, and the entry clock of
+// a returned worker. Each live worker reports the clocks that it has. A clock of a lost worker, or
+// of the former life of a returned one, counts if a worker inside has it in full. The lowest rank
+// that has it sends it to the workers that lack it. If workers pass factors on, a live origin
+// resends the factors that a lost worker has not passed on. No other clock counts. A worker outside
+// has no model yet. It lacks the clocks that the giver has not done, because it will have the
+// giver's state. This protocol is ours.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -19,7 +20,7 @@ namespace longhaul::sync::sfb {
 
 class Recovery {
  public:
-  // A new view; what was reported for the one before is over. `live`: ascending. `giver`: one of
+  // Starts a new view, without the reports of the previous one. `live`: ascending. `giver`: one of
   // them.
   void begin(std::vector<Rank> live, Rank giver) {
     live_ = std::move(live);
@@ -27,20 +28,20 @@ class Recovery {
     reports_.clear();
   }
 
-  // False: it has reported, or does not live.
+  // Adds a report. Returns false if the worker has reported before or is not live.
   bool report(Rank from, const ControlHeader& report) {
     if (!std::ranges::binary_search(live_, from)) return false;
     return reports_.try_emplace(from, report).second;
   }
 
-  // Who has not reported.
+  // Returns the workers that have not reported.
   std::vector<Rank> missing() const {
     return those_of(live_, [&](Rank rank) { return !reports_.contains(rank); });
   }
 
-  // When all have reported:
+  // The functions below must be called after all workers have reported.
   bool is_outside(Rank live) const { return reports_.at(live).is_outside; }
-  // which clocks count of one that is lost or outside, ascending,
+  // Returns the clocks that count of a worker that is lost or outside, ascending.
   std::vector<Span> counted(Rank origin) const {
     std::vector<Span> all, merged;
     for (const auto& [rank, report] : reports_)
@@ -57,7 +58,7 @@ class Recovery {
     return merged;
   }
 
-  // who sends such a clock,
+  // Returns the worker that sends such a clock.
   Rank donor(Rank origin, Round clock) const {
     LH_CHECK(missing().empty());
     const auto found =
@@ -66,13 +67,13 @@ class Recovery {
     return *found;
   }
 
-  // from which clock on somebody may lack clocks of an origin,
+  // Returns the clock from which on `live` can lack clocks of `origin`.
   Round done(Rank live, Rank origin) const {
     const ControlHeader& report = reports_.at(who_knows(live));
     return report.is_outside ? 0 : report.done.at(origin);
   }
 
-  // the newest that anybody inside is in,
+  // Returns the newest clock that a worker inside is in.
   Round newest() const {
     Round clock = 0;
     for (const auto& [rank, report] : reports_)
@@ -80,14 +81,14 @@ class Recovery {
     return clock;
   }
 
-  // whether it lacks this one,
-  // The giver's state has what the giver has applied, in order; no clock that it holds beyond.
+  // Returns true if `live` lacks this clock. The giver's state has the clocks that the giver has
+  // applied, in order, and none that it holds beyond.
   bool lacks(Rank live, Rank origin, Round clock) const {
     return clock >= done(live, origin) && !holds(live, origin, clock);
   }
 
-  // and with which clock it enters, or has entered. One that is outside: the clock after the newest
-  // that anybody is in, or that its former life counts in, and `apart` - 1 more.
+  // Returns the clock with which `live` enters or has entered. A worker outside enters `apart`
+  // clocks after the newest one that a worker inside is in, or that its former life counts in.
   Round entry(Rank live, Round apart) const {
     const ControlHeader& own = reports_.at(live);
     if (!own.is_outside) return own.entry;

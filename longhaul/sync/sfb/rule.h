@@ -13,12 +13,12 @@ struct LayerShape {
   std::uint64_t out = 0, in = 0;
   std::uint64_t rows = 0;
   std::uint64_t parties = 1;
-  std::uint64_t receivers = 0;  // of each party's factors; 0: all others
+  std::uint64_t receivers = 0;  // receivers of each party's factors; 0: all others
 };
 LayerShape shape_of(std::uint64_t out, std::uint64_t in, std::uint64_t rows, std::uint64_t parties,
                     const Config&);
 
-// What each party sends: its factors to R receivers, of all others P - 1,
+// Numbers that each party sends: its factors to R receivers (P - 1 if to all others),
 double factor_numbers(const LayerShape&);  // K R (M + N)
 // or its share of a mean by reduce-scatter and all-gather.
 double matrix_numbers(const LayerShape&);  // 2 M N (P - 1) / P
@@ -33,7 +33,8 @@ double most_rows(const LayerShape&);
 double factor_time(const LayerShape&, double bytes_per_number, const Config&);
 double matrix_time(const LayerShape&, double bytes_per_number, const Config&);
 
-// With `bytes` per number of either kind. Of equals, factors.
+// Returns true if the rule of the settings chooses factors, with these bytes per number. If both
+// cost the same, it chooses factors.
 bool goes_as_factors(const LayerShape&, double factor_bytes, double matrix_bytes, const Config&);
 
 }  // namespace longhaul::sync::sfb

@@ -1,8 +1,9 @@
 #pragma once
-// FactorStore holds what has come of each origin, clock by clock: each part once. What is done is
-// kept for those who may lack it if its origin is lost. It is told which clocks of an origin count:
-// all, until it is lost; of one that has come back those that count of its life before, and all
-// from the clock on that it entered with. Of origins that it knows nothing of none do. Ours.
+// FactorStore holds the factors of each origin, clock by clock, each part once. Done clocks are
+// kept for workers that may lack them if the origin is lost. The owner sets which clocks of an
+// origin count: all, until it is lost. For a returned origin, these are the clocks that count from
+// before its loss, and all from its entry clock on. Clocks of unknown origins do not count. Not
+// from the papers.
 #include <algorithm>
 #include <map>
 
@@ -13,7 +14,7 @@ namespace longhaul::sync::sfb {
 
 inline constexpr Round kNever = ~Round(0);
 
-struct Span {  // of clocks, from one to before another
+struct Span {  // clocks from `from` to before `end`
   Round from = 0, end = 0;
   friend bool operator==(const Span&, const Span&) = default;
   void state(auto& archive) { archive(from, end); }
@@ -28,17 +29,17 @@ class FactorStore {
   };
   using Pieces = std::map<std::uint32_t, Piece>;  // by part
 
-  // `parts`: of each clock, at least one.
+  // `parts`: number of parts of each clock, at least one.
   explicit FactorStore(std::uint32_t parts) : parts_(parts) {}
 
-  // Has it not come before?
+  // Returns true if the part has not arrived before.
   bool is_new(Rank origin, Round clock, std::uint32_t part) const {
     if (clock < done(origin)) return false;
     const Pieces* pieces = find(origin, clock);
     return !pieces || !pieces->contains(part);
   }
 
-  // It is new.
+  // Adds a part, which must be new.
   void add(FactorsHeader header, VectorContent content) {
     LH_CHECK(header.part < parts_ && is_new(header.origin, header.clock, header.part));
     Origin& origin = origins_[header.origin];
@@ -47,33 +48,33 @@ class FactorStore {
     advance(origin);
   }
 
-  // Those of its clocks below that count are here in full, or were.
+  // Returns the clock below which all counted clocks of the origin are complete, or were.
   Round done(Rank origin) const {
     const auto at = origins_.find(origin);
     return at == origins_.end() ? 0 : at->second.done;
   }
 
-  // Is it so of all of its clocks below?
+  // Returns true if all counted clocks of the origin below `clocks` are complete, or were.
   bool is_complete(Rank rank, Round clocks) const {
     const auto at = origins_.find(rank);
     if (at == origins_.end()) return true;
     return at->second.next_counted(at->second.done) >= clocks;
   }
 
-  // in full
+  // Returns true if all parts of the clock are stored.
   bool is_here(Rank origin, Round clock) const {
     const Pieces* found = find(origin, clock);
     return found && found->size() == parts_;
   }
 
-  // The parts of a clock that is here in full.
+  // Returns the parts of a complete clock.
   const Pieces& pieces(Rank origin, Round clock) const {
     const Pieces* found = find(origin, clock);
     LH_CHECK(found && found->size() == parts_);
     return *found;
   }
 
-  // Of the clock, or null if it has been dropped, has not come, or does not count.
+  // Returns the parts of the clock; null if they are dropped, have not arrived, or do not count.
   const Pieces* find(Rank origin, Round clock) const {
     const auto of = origins_.find(origin);
     if (of == origins_.end()) return nullptr;
@@ -81,7 +82,7 @@ class FactorStore {
     return at == of->second.clocks.end() ? nullptr : &at->second;
   }
 
-  // Which clocks are here in full, ascending.
+  // Returns the complete clocks, ascending.
   std::vector<Span> held(Rank rank) const {
     std::vector<Span> spans;
     const auto at = origins_.find(rank);
@@ -103,7 +104,7 @@ class FactorStore {
     }
   }
 
-  // What is not done of this origin, who is lost, will never be.
+  // Drops the unfinished clocks of a lost origin, which will never be complete.
   void drop_unfinished(Rank rank) {
     const auto at = origins_.find(rank);
     if (at == origins_.end()) return;
@@ -111,8 +112,8 @@ class FactorStore {
     clocks.erase(clocks.lower_bound(at->second.done), clocks.end());
   }
 
-  // From now on these of its clocks count, ascending, and all from `entry` on (kNever: no others).
-  // What is here of others, and not done, is dropped.
+  // Sets the clocks of the origin that count: `counted`, ascending, and all from `entry` on
+  // (kNever: no others). Drops stored clocks that do not count and are not done.
   void set_counted(Rank rank, std::vector<Span> counted, Round entry) {
     Origin& origin = origins_[rank];
     origin.counted = std::move(counted);
@@ -133,7 +134,7 @@ class FactorStore {
     return at == origins_.end() ? kNever : at->second.entry;
   }
 
-  // What is before this clock is over, without having been here.
+  // Marks all clocks before this one as done, without their parts.
   void begin_at(Rank rank, Round clock) {
     Origin& origin = origins_[rank];
     origin.clocks.erase(origin.clocks.begin(), origin.clocks.lower_bound(clock));
@@ -141,9 +142,9 @@ class FactorStore {
     advance(origin);
   }
 
-  // Nothing of this origin counts, or has come.
+  // Forgets the origin: no clock of it counts or has arrived.
   void forget(Rank origin) { origins_.erase(origin); }
-  // As in the beginning, of all origins.
+  // Forgets all origins.
   void clear() { origins_.clear(); }
   void state(Archive& ar) { ar(origins_); }
 
@@ -159,7 +160,7 @@ class FactorStore {
              });
     }
 
-    // this clock, or the next that counts
+    // Returns this clock if it counts, or else the next that does.
     Round next_counted(Round clock) const {
       Round next = entry == kNever ? kNever : std::max(clock, entry);
       for (const Span& span : counted)

@@ -1,5 +1,5 @@
 #pragma once
-// The settings of [sync] kind = "shadowsync", of all its algorithms.
+// The settings of [sync] kind = "shadowsync", for all its algorithms.
 #include <optional>
 #include <string>
 
@@ -28,17 +28,17 @@ struct ShadowConfig {
 
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(algorithm,
-                 "what is synchronised: the mean of all models, the same through a momentum "
+                 "rule of synchronisation: the mean of all models, the same through a momentum "
                  "filter, or each trainer's model and a server's centre",
                  .choices = {"ma", "bmuf", "easgd"});
     LONGHAUL_KEY(mode,
-                 "beside the training, which never waits; or in its loop, every `steps` steps (the "
-                 "foreground twin, FR)",
+                 "in parallel with the training, which never waits; or in its loop, every `steps` "
+                 "steps (the foreground twin, FR)",
                  .choices = {"background", "foreground"});
     LONGHAUL_KEY(steps, "foreground: local steps between two synchronisations (k)", .min = 1);
     LONGHAUL_KEY(write_back,
-                 "ma, bmuf: add alpha times what the mean is apart from the snapshot, or from the "
-                 "parameters as they stand (as published)",
+                 "ma, bmuf: add alpha times the difference of the mean from the snapshot, or from "
+                 "the current parameters (as published)",
                  .choices = {"delta", "interpolate"});
     LONGHAUL_KEY(alpha,
                  "share that is written back; unset: 0.5, with easgd min(0.5, 0.9/n) of n workers "
@@ -50,18 +50,18 @@ struct ShadowConfig {
     LONGHAUL_KEY(nesterov, "bmuf: write back w_glob + mu v instead of w_glob");
     LONGHAUL_KEY(min_interval_s, "background: between the starts of two rounds", .min = 0,
                  .max = 1e9, .unit = "s");
-    LONGHAUL_KEY(max_gap,
-                 "background: a trainer pauses so many steps after the last round that it "
-                 "completed; 0: never",
-                 .unit = "steps");
+    LONGHAUL_KEY(
+        max_gap,
+        "background: steps after its last completed round at which a trainer pauses; 0: never",
+        .unit = "steps");
     LONGHAUL_KEY(epochs,
                  "passes over its own data after which a trainer computes no more; the run ends "
                  "when all are through; 0: as long as the run lasts",
                  .unit = "passes");
     LONGHAUL_KEY(lanes,
-                 "threads of one trainer that share its parameters (Hogwild), their steps "
-                 "interleaved: one ends every step_ms and has taken `lanes` times that; more than "
-                 "1 not with ma or bmuf in the foreground",
+                 "threads of one trainer that share its parameters (Hogwild) and interleave their "
+                 "steps: one ends every step_ms and takes `lanes` times that; must be 1 with "
+                 "ma or bmuf in the foreground",
                  .min = 1, .max = 256);
     LONGHAUL_KEY(lane_threads,
                  "over sockets each lane computes on a thread of its own; the simulator "

@@ -7,8 +7,8 @@
 //   trainer  pull; has c: d = alpha (w - c) at a step boundary, push d; acknowledged: w <- w - d at
 //            a step boundary
 //   centre   push d: c <- c + d, once; acknowledge
-// Both sides add the same d, so w + c is conserved whatever the trainer learned between. Running
-// statistics are pushed as they stand: the centre's go the share alpha of the way to them.
+// Both sides add the same d, so w + c is conserved, independent of the trainer's steps in between.
+// Running statistics are pushed unchanged: the centre moves towards them by the share alpha.
 #include <map>
 #include <span>
 #include <vector>
@@ -22,13 +22,13 @@ class ElasticExchange {
  public:
   enum class Phase : std::uint8_t {
     idle,
-    asked,     // for the centre
-    has_c,     // d is to be pushed
-    pushed,    // not acknowledged
-    has_moved  // the centre has: w is to follow
+    asked,     // has asked for the centre
+    has_c,     // has c; d is to be pushed
+    pushed,    // d is pushed, not acknowledged
+    has_moved  // the centre has moved; w is to follow
   };
   Phase phase() const { return phase_; }
-  std::uint64_t seq() const { return seq_; }  // of the newest exchange, from 1
+  std::uint64_t seq() const { return seq_; }  // number of the newest exchange, from 1
   std::span<const float> centre() const { return c_ ? *c_ : std::span<const float>(); }
 
   void ask() {
@@ -37,7 +37,7 @@ class ElasticExchange {
     phase_ = Phase::asked;
   }
 
-  // False: nobody waits for it.
+  // Returns false if no exchange waits for these values.
   bool on_data(std::uint64_t seq, Snapshot c) {
     if (phase_ != Phase::asked || seq != seq_) return false;
     c_ = std::move(c);
@@ -45,7 +45,7 @@ class ElasticExchange {
     return true;
   }
 
-  // alpha (w - c) of the parameters, and the buffers behind them as they stand.
+  // Returns alpha (w - c) for the parameters, followed by the unchanged buffers.
   std::vector<float> difference(std::span<const float> w, std::size_t parameters,
                                 double alpha) const {
     LH_CHECK(phase_ == Phase::has_c && c_->size() == w.size() && parameters <= w.size());
@@ -55,7 +55,7 @@ class ElasticExchange {
     return d;
   }
 
-  // d as the centre reads it.
+  // `d`: as the centre reads it.
   void pushed(std::vector<float> d) {
     LH_CHECK(phase_ == Phase::has_c);
     c_.reset();
@@ -69,8 +69,8 @@ class ElasticExchange {
     return true;
   }
 
-  // The push had no effect, or nobody knows: it has none here either. What the centre is known to
-  // have taken stays.
+  // Ends the exchange if its push had no effect, or an unknown one. A push that the centre is known
+  // to have taken stays.
   void forget() {
     if (phase_ == Phase::has_moved) return;
     c_.reset();
@@ -78,7 +78,7 @@ class ElasticExchange {
     phase_ = Phase::idle;
   }
 
-  // w <- w - d, of the parameters.
+  // w <- w - d for the parameters.
   void follow(std::span<float> w, std::size_t parameters) {
     LH_CHECK(phase_ == Phase::has_moved && parameters <= d_.size() && parameters <= w.size());
     for (std::size_t i = 0; i < parameters; ++i) w[i] = float(double(w[i]) - double(d_[i]));
@@ -98,8 +98,8 @@ class ElasticExchange {
   std::vector<float> d_;
 };
 
-// The centre at its server, and what each trainer has pushed into it. A new server begins a new
-// server epoch; a push of another epoch has no effect.
+// The centre at its server, with the number of each trainer's last push. A new server begins a new
+// server epoch; pushes of other epochs have no effect.
 class Centre {
  public:
   enum class Taken : std::uint8_t { moved, seen_before, other_epoch };
@@ -107,8 +107,8 @@ class Centre {
   bool has_values() const { return store_.filled(); }
   void begin(std::span<const float> values) { store_.fill(values); }
   Snapshot values() const { return store_.snapshot(); }
-  // c <- c + d; buffers c_b <- (1 - share) c_b + share b.
-  // `exchanger`: which of the trainer's; each counts its own exchanges.
+  // c <- c + d; buffers c_b <- (1 - share) c_b + share b. `exchanger`: number of the trainer's
+  // exchanger; each one counts its own exchanges.
   Taken push(Rank from, std::uint32_t exchanger, bool same_epoch, std::uint64_t seq,
              std::span<const float> d, std::size_t parameters, double share) {
     if (!same_epoch) return Taken::other_epoch;
@@ -130,7 +130,7 @@ class Centre {
 
  private:
   server::ParameterStore store_;
-  // seq of the last push, by trainer and exchanger
+  // number of the last push, by trainer and exchanger
   std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> last_;
 };
 

@@ -1,21 +1,22 @@
 #pragma once
-// ElasticNode is a node of ShadowSync with elastic averaging: a trainer if it has a learner, and
-// the server of those shards of the centre (shard.h) that are its. Exchanges (elastic.h) go on
-// beside the training, back to back; at each step boundary the trainer asks for the next step in
-// the same turn. In the foreground each lane (lanes.h) has exchanges of its own, for which it alone
-// stands still.
+// ElasticNode is a node of ShadowSync with elastic averaging. A node with a learner is a trainer. A
+// node is also the server of its shards of the centre (shard.h). Exchanges (elastic.h) run back to
+// back while training continues. At each step boundary the trainer requests the next step in the
+// same turn. In the foreground each lane (lanes.h) has its own exchanges, and only that lane waits
+// for them.
 //   Zheng et al., "ShadowSync: performing synchronization in the background for highly scalable
 //   distributed training", arXiv 2003.03477.
 //
-// The first server is the node of [roles] server, else the lowest with the role, else rank 0. Who
-// follows a lost one asks the senior worker for values to begin with. What only the lost shard
-// held is gone; an open push has no effect on either side.
+// The first server is the node of [roles] server, else the lowest with the role, else rank 0. A
+// node that replaces a lost server asks the senior worker for initial values. Values that only the
+// lost shard held are lost. An open push has no effect on either side.
 //
-// A node that comes back is told by the servers whom to ask; a trainer
-// begins with the centre.
+// A returned node learns from the servers which shards they serve. A returned trainer starts with
+// the centre.
 //
-// A round is as many exchanges as there were workers at the start. The run ends by [stop], or when
-// every live worker has told the first shard's server that it is done with its data; then all
+// A round has as many exchanges as there were workers at the start. The run ends by [stop], or when
+// every live worker has reported to the first shard's server that it is done with its data. Then
+// all workers average their parameters once.
 // workers average their parameters once.
 #include <algorithm>
 
@@ -33,27 +34,27 @@
 namespace longhaul::sync::shadow {
 
 struct ElasticHeader {
-  LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
+  LONGHAUL_MESSAGE(0, "header");  // part of another message
   enum class Kind : std::uint8_t {
-    // to the server
+    // requests to the server
     pull,  // asks for the centre
     push,  // d, with a vector
-    seed,  // values to begin with, with a vector
+    seed,  // initial values, with a vector
     done,  // the worker takes no more steps
-    // to a worker
+    // answers to a worker
     data,      // the centre, with a vector
     ack,       // the push is in the centre
-    nak,       // it is not and will not be
-    ask_seed,  // the server needs values
+    nak,       // the push is not in the centre and will not be
+    ask_seed,  // the server needs initial values
     end,       // all workers are done
-    // to a node that has come back: the sender serves the shard
+    // to a returned node: the sender serves the shard
     serving
   };
   Kind kind = Kind::pull;
   std::uint32_t server_epoch = 0;
   std::uint32_t shard = 0;
-  std::uint32_t exchanger = 0;  // of the trainer's
-  std::uint64_t seq = 0;        // of the exchange
+  std::uint32_t exchanger = 0;  // index of the trainer's exchanger
+  std::uint64_t seq = 0;        // number of the exchange
 
   bool is_for_server() const { return kind < Kind::data; }
   bool carries() const { return kind == Kind::push || kind == Kind::seed || kind == Kind::data; }
@@ -67,7 +68,7 @@ enum class ElasticNodePhase : std::uint8_t {
   closing,
   averaging,
   ended,
-  entering  // has come back: waits for the servers' names and the centre
+  entering  // a returned node waits for the servers' names and the centre
 };
 
 class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
@@ -112,14 +113,14 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
   void on_start(Turn& turn) override {
     if (turn.place().comes_back()) begin_outside();
     follow_workers(turn);
-    if (!turn.has_learner()) return turn.finish();  // it serves until all workers have finished
+    if (!turn.has_learner()) return turn.finish();  // serves until all workers have finished
     phase_ = has_model_ ? Phase::training : Phase::entering;
   }
 
   void on_view(const View&, Turn& turn) override {
     if (!turn.has_learner() && live_with(Role::worker, place_, turn.view()).empty())
       return turn.fail(
-          state_lost("all workers are lost: nobody is left to train; restart them and resume"));
+          state_lost("all workers are lost: no node is left to train; restart them and resume"));
     const Status enough = enough_sites(config_.min_sites, place_, turn.view());
     if (turn.has_learner() && !enough && phase_ != Phase::ended) return fail(enough.error(), turn);
     std::set<std::uint32_t> moved;
@@ -128,7 +129,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
       moved.insert(s);
       for (Exchanger& one : exchangers_) one.shards[s].forget();
       owed_seeds_.erase(s);
-      if (s == 0) said_done_ = false;  // to this one
+      if (s == 0) said_done_ = false;  // the new server has not received it
     }
     follow_returned(moved, turn);
     follow_workers(turn);
@@ -153,7 +154,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     on_progress(turn);
   }
 
-  // Until nobody has anything to say: a trainer beside the server tells itself, too.
+  // Repeats until no message is left: a trainer that is also a server sends messages to itself.
   void on_progress(Turn& turn) override {
     tell_returned(turn);
     receive(turn);
@@ -168,7 +169,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     if (phase_ == Phase::averaging) return final_.waiting_for();
     if (phase_ == Phase::unstarted || phase_ == Phase::ended || computing_) return "";
     for (const Shard& shard : shards_)
-      if (!shard.is_known) return "a sync server, to be told that this node has come back";
+      if (!shard.is_known) return "the name of a sync server, after the return of this node";
     if (pace_.is_done() && is_idle())
       return "the others to be done with their data, which the sync server, rank " +
              std::to_string(shards_[0].server) + ", tells";
@@ -176,9 +177,10 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
       for (std::uint32_t s = 0; s < shards_.size(); ++s) {
         const ElasticExchange& exchange = one.shards[s];
         if (exchange.phase() == ElasticExchange::Phase::idle) continue;
-        return (exchange.phase() == ElasticExchange::Phase::asked ? "the centre " : "the answer ") +
-               ("of the sync server, rank " + std::to_string(shards_[s].server)) +
-               ", in exchange " + std::to_string(exchange.seq());
+        return (exchange.phase() == ElasticExchange::Phase::asked ? "the centre of "
+                                                                  : "the answer of ") +
+               ("the sync server, rank " + std::to_string(shards_[s].server)) + ", in exchange " +
+               std::to_string(exchange.seq());
       }
     return "the end of the run, which the senior worker tells";
   }
@@ -195,7 +197,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
   static constexpr TimerId kNextExchange{0}, kNextSlot{1};
   // Training comes first, whatever else a site sends.
   static constexpr Service kBackground{.priority = 0};
-  // Unread vectors of one peer, or messages without a vector.
+  // Maximum number of unread vectors from one peer, and of messages without a vector.
   static constexpr std::uint32_t kModelsOnTheWay = 4;
 
   static double share_of(const ShadowConfig& config, std::size_t workers) {
@@ -215,7 +217,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
       return malformed("a shard or an exchanger that there is not");
     if (header.kind == Kind::serving) {
       if (place_.comes_back() && shape.kind == ContentKind::none) return true;
-      return malformed("a server's name for one that has not come back");
+      return malformed("a server's name for a node that has not returned");
     }
     const Shard& shard = shards_[header.shard];
     const bool is_part = shape.kind == ContentKind::values && shape.range == shard.range;
@@ -223,22 +225,22 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
       return malformed("a vector that is not the shard's, or a header without the vector it has");
     if (header.is_for_server()) {
       if (!serves(header.shard) || !place_.member(from).is(Role::worker))
-        return malformed("what only a worker says, to its server");
+        return malformed("a message that only a worker sends, to its server");
       if (header.kind == Kind::seed && shard.asked != from)
-        return malformed("values to begin with, which nobody asked for");
+        return malformed("initial values that were not requested");
       if (header.kind == Kind::push && !shard.centre.has_values())
-        return malformed("a push into a centre that nobody has read");
+        return malformed("a push into a centre that no worker has read");
       return true;
     }
     if (from != shard.server || !place_.me().is(Role::worker))
-      return malformed("what only the server says, to a worker");
+      return malformed("a message that only the server sends, to a worker");
     if (header.kind >= Kind::ask_seed) return true;
     const ElasticExchange& exchange = exchangers_[header.exchanger].shards[header.shard];
     const auto phase = exchange.phase();
     const bool waits = header.kind == Kind::data ? phase == ElasticExchange::Phase::asked
                                                  : phase == ElasticExchange::Phase::pushed;
     if (header.seq > exchange.seq()) return malformed("an answer to no exchange");
-    return waits && header.seq == exchange.seq();  // else it was forgotten
+    return waits && header.seq == exchange.seq();  // otherwise the exchange was forgotten
   }
 
   void send(Rank to, ElasticHeader header, Turn& turn, Snapshot values = nullptr) {
@@ -252,7 +254,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
         within(channel, turn));
   }
 
-  // has anything come?
+  // Returns true if a message has arrived.
   bool receive(Turn& turn) {
     const bool any = receive(*requests_, turn);
     return receive(*vectors_, turn) || any;
@@ -276,7 +278,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
 
   std::string place_in_run() const override { return "shadowsync"; }
 
-  // the server
+  // At the server.
   bool serves(std::uint32_t shard) const {
     return shards_[shard].is_known && shards_[shard].server == place_.self;
   }
@@ -313,7 +315,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
            turn);
   }
 
-  // Asks for values, if there are none; ends the run, if all are done.
+  // Asks for initial values if a shard has none. Ends the run if all workers are done.
   void follow_workers(Turn& turn) {
     const std::vector<Rank> live = live_with(Role::worker, place_, turn.view());
     for (const Rank rank : workers_)
@@ -345,7 +347,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
            shards_[s].centre.values());
   }
 
-  // the trainer
+  // At the trainer.
   void take(const ElasticHeader& header, const Snapshot& values) {
     ElasticExchange& exchange = exchangers_[header.exchanger].shards[header.shard];
     switch (header.kind) {
@@ -378,7 +380,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     send_seeds(turn);
     while (phase_ != Phase::ended && advance(turn)) {
     }
-    // Also at its end: a server that follows a lost one has to hear it of all.
+    // Also sent after the end of this trainer: a new server must receive it from every worker.
     if (shards_[0].is_known && pace_.is_done() && is_idle() && !std::exchange(said_done_, true))
       send(shards_[0].server, {.kind = Kind::done}, turn);
     if (count_.due() && phase_ != Phase::ended) {
@@ -387,7 +389,8 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     if (phase_ == Phase::training) next_steps(turn);
   }
 
-  // One move at a step boundary, if one can be made now that another may follow.
+  // Makes one transition at a step boundary if possible. Returns true if another can follow at
+  // once.
   bool advance(Turn& turn) {
     switch (phase_) {
       case Phase::training:
@@ -412,7 +415,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     }
   }
 
-  // False: the outcome of a push is not known yet.
+  // Closes all exchanges. Returns false if the outcome of a push is not known yet.
   bool close_exchanges(Turn& turn) {
     using At = ElasticExchange::Phase;
     for (const Exchanger& one : exchangers_)
@@ -429,7 +432,8 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     return true;
   }
 
-  // The boundary's part of a round of exchanges; the next one begins where the last has ended.
+  // Advances a round of exchanges at a step boundary. The next round starts where the last one
+  // ends.
   void exchange(std::uint32_t e, Turn& turn) {
     using At = ElasticExchange::Phase;
     Exchanger& one = exchangers_[e];
@@ -447,7 +451,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
       if (std::exchange(one.has_moved, false))
         complete(e, turn);
       else if (!config_.is_foreground())
-        one.steps = std::max(one.steps, 1u);  // it came to nothing: to be asked again
+        one.steps = std::max(one.steps, 1u);  // without effect: ask again
     }
     if (one.is_open || phase_ != Phase::training || !may_ask(e, turn)) return;
     one.is_open = true;
@@ -493,7 +497,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     count_.took(one.computed.samples, within(count_, turn));
   }
 
-  // Lanes that wait for an exchange of their own stand still.
+  // Starts the next steps. A lane that waits for its own exchange does not compute.
   void next_steps(Turn& turn) {
     if (takes_steps() && !all_done_ && !count_.is_over())
       for (std::uint32_t lane = 0; lane < lanes_.count(); ++lane) {
@@ -513,14 +517,14 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
         lanes_.compute(config_.is_foreground() ? config_.steps : 1, kNextSlot, *this, turn);
   }
 
-  // --- nodes that have come back, and shards -------------------------------------------------
+  // --- returned nodes and shards -----------------------------------------------------------------
   void begin_outside() {
     for (Shard& shard : shards_) shard.is_known = false;
     has_model_ = !place_.me().is(Role::worker);
   }
 
-  // Whoever has come back with this view, and whoever may not have heard it of a lost server, is to
-  // be told who serves.
+  // Collects the nodes that must learn the server of a shard: nodes that returned with this view,
+  // and every returned node if the shard has moved here.
   void follow_returned(const std::set<std::uint32_t>& moved, Turn& turn) {
     const View& view = turn.view();
     std::erase_if(owed_names_, [&](const auto& one) { return !view.has(one.second); });
@@ -537,7 +541,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
       fail(state_lost("all sites that knew the centre are lost; resume from a checkpoint"), turn);
   }
 
-  // After the view: then the channel has begun anew with them.
+  // Called after on_view(), when the channel to the returned nodes has been reset.
   void tell_returned(Turn& turn) {
     for (const auto& [s, rank] : std::exchange(owed_names_, {})) {
       if (!serves(s)) continue;
@@ -554,7 +558,8 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     shard.server_epoch = header.server_epoch;
   }
 
-  // To a server that has no values. A trainer without a model is only asked if nobody has one.
+  // Sends initial values to servers without any. A trainer without a model is asked only if no node
+  // has one.
   void send_seeds(Turn& turn) {
     if (!owed_seeds_.empty() && !has_model_)
       return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
@@ -563,8 +568,8 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
       send(shards_[shard].server, {.kind = Kind::seed, .shard = shard}, turn, copy_of(shard, turn));
   }
 
-  // Asks for the values of each shard as soon as its server is known, and begins with them. A run
-  // that is over meanwhile needs no model of this node.
+  // Asks for the values of each shard as soon as its server is known, and starts with them. If the
+  // run has ended meanwhile, this node needs no model.
   bool enter(Turn& turn) {
     using At = ElasticExchange::Phase;
     if (all_done_ || count_.is_over()) {
@@ -590,14 +595,14 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
     return true;
   }
 
-  // Of the shard, of all values and of the parameters alone.
+  // Returns the shard's part of the model, parameters and buffers.
   std::span<float> part(std::uint32_t shard, Turn& turn) const {
-    const auto w = turn.params();  // of a phantom nothing
+    const auto w = turn.params();  // empty in a phantom job
     return w.empty() ? w : w.subspan(shards_[shard].range.offset, shards_[shard].range.length);
   }
 
-  // A codec has one vector of a group open at a time; those of a single shard and exchanger are of
-  // their receiver's, as by default.
+  // Returns the group of vectors to a receiver. A codec has one open vector per group. With one
+  // shard and one exchanger the group is the receiver's rank, which is the default.
   std::uint32_t group_of(Rank to, std::uint32_t shard, std::uint32_t exchanger) const {
     return to + place_.size() * (exchanger + std::uint32_t(exchangers_.size()) * shard);
   }
@@ -618,37 +623,36 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
 
   const ShadowConfig config_;
   const Place place_;
-  const std::vector<Rank> workers_;  // at the start
+  const std::vector<Rank> workers_;  // workers at the start
   const double alpha_;
-  // What carries no vector does not wait behind those of other exchanges.
+  // Messages without a vector do not wait behind the vectors of other exchanges.
   std::unique_ptr<Channel> vectors_, requests_;
-  gossip::StepCount count_;  // of exchanges
+  gossip::StepCount count_;  // counts exchanges
 
   std::vector<Shard> shards_;
-  std::set<Rank> done_;  // workers; at the first shard's server
-  // At a trainer.
-  // A round of exchanges, one with each shard, that begin together.
+  std::set<Rank> done_;  // workers that are done; at the first shard's server
+  // A trainer's round of exchanges: one with each shard, all started together.
   struct Exchanger {
     std::vector<ElasticExchange> shards;
     bool is_open = false;
-    bool has_moved = false;     // one of them has had its effect
-    std::uint32_t steps = 0;    // since the round before began; foreground: of the lane
-    Computed computed;          // of the trainer, between the starts of two rounds
-    std::optional<Time> began;  // the last one
+    bool has_moved = false;     // an exchange has taken effect
+    std::uint32_t steps = 0;    // since the last start; foreground: steps of the lane
+    Computed computed;          // the trainer's work between the starts of two rounds
+    std::optional<Time> began;  // start of the last round
     void state(Archive& ar) { ar(shards, is_open, has_moved, steps, computed, began); }
   };
   Pace pace_;
   Lanes lanes_;
-  std::vector<Exchanger> exchangers_;  // foreground: one a lane; else one
-  std::optional<Time> paused_;         // since when it computes nothing
+  std::vector<Exchanger> exchangers_;  // foreground: one per lane; else one
+  std::optional<Time> paused_;         // start of a pause without computation
   bool computing_ = false;
-  std::set<std::uint32_t> owed_seeds_;  // shards
+  std::set<std::uint32_t> owed_seeds_;  // shards that need initial values
   bool said_done_ = false;
   bool all_done_ = false;
   bool told_end_ = false;  // at the first shard's server
-  // At a server: of which shards it is, for whom has come back.
+  // At a server: its shards, with the returned nodes that must learn who serves them.
   std::set<std::pair<std::uint32_t, Rank>> owed_names_;
-  // At a trainer that has come back: shards whose values it has; whether it has had all.
+  // At a returned trainer: shards whose values have arrived; whether all have arrived.
   std::set<std::uint32_t> has_values_;
   bool has_model_ = true;
 };

@@ -1,12 +1,13 @@
 #pragma once
-// GlobalModel is what all trainers of a collective kind hold alike, bit for bit: the last agreed
-// mean m and, with BMUF, the filtered model w_glob and its momentum v.
+// GlobalModel is the common model of all trainers with a collective algorithm, bit-identical on
+// each. It has the last agreed mean m. With BMUF it also has the filtered model w_glob and its
+// momentum v.
 //   Chen, Huo, "Scalable training of deep learning machines by incremental block training with
 //   intra-block parallel optimization and blockwise model-update filtering", ICASSP 2016 (BMUF);
 //   model averaging (MA) has no filter.
 //
-// A trainer gives y - m to the mean instead of y. m is equal everywhere, so the mean of the
-// differences moves it to the mean of y, and a codec has small numbers to write.
+// A trainer contributes y - m to the mean instead of y. m is equal everywhere, so the mean of the
+// differences moves it to the mean of y. A codec then has small numbers to write.
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,17 +18,17 @@
 namespace longhaul::sync::shadow {
 
 struct Filter {
-  std::optional<double> mu;  // absent: 1 - 1/n of the n trainers in the mean
+  std::optional<double> mu;  // null: 1 - 1/n for n trainers in the mean
   double zeta = 1;
   bool nesterov = false;
 };
 
 class GlobalModel {
  public:
-  // `filter`: absent for MA.
+  // `filter`: null for MA.
   explicit GlobalModel(std::optional<Filter> filter) : filter_(filter) {}
 
-  // m = w_glob = w0, v = 0
+  // Sets m = w_glob = w0, v = 0.
   void begin(std::span<const float> w0) {
     m_.assign(w0.begin(), w0.end());
     if (!filter_) return;
@@ -36,7 +37,7 @@ class GlobalModel {
     if (filter_->nesterov) ahead_ = m_;
   }
 
-  // y - m
+  // Returns y - m.
   std::vector<float> difference(std::span<const float> y) const {
     LH_CHECK(y.size() == m_.size());
     std::vector<float> z(y.size());
@@ -44,7 +45,8 @@ class GlobalModel {
     return z;
   }
 
-  // m <- m + zbar, zbar being the mean of the differences of n trainers; and with a filter
+  // Sets m <- m + zbar, where zbar is the mean of the differences of n trainers. With a filter
+  // also:
   //   d <- m - w_glob; v <- mu v + zeta d; w_glob <- w_glob + v
   void take(std::span<const float> zbar, std::size_t n) {
     LH_CHECK(zbar.size() == m_.size() && n > 0);
@@ -59,10 +61,10 @@ class GlobalModel {
     }
   }
 
-  // What trainers write back: m, or w_glob, or with nesterov w_glob + mu v.
+  // Returns the values that trainers write back: m, w_glob, or with nesterov w_glob + mu v.
   std::span<const float> target() const { return filter_ && filter_->nesterov ? ahead_ : model(); }
 
-  // What is scored and what a run ends with: m, or w_glob.
+  // Returns the model that is scored and that a run ends with: m, or w_glob.
   std::span<const float> model() const { return filter_ ? w_glob_ : m_; }
   bool fits(std::size_t parameters) const {
     const std::size_t filtered = filter_ ? parameters : 0;
@@ -74,7 +76,7 @@ class GlobalModel {
 
  private:
   const std::optional<Filter> filter_;
-  std::vector<float> m_, w_glob_, v_;  // a phantom's are empty
+  std::vector<float> m_, w_glob_, v_;  // empty in a phantom job
   std::vector<float> ahead_;           // w_glob + mu v
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Pace counts what a trainer computes beside the rounds of its shadow machine: the gap, which is
-// the steps since the last round that it completed; the passes over its own data; and what it has
-// computed since its last snapshot. It says when the trainer takes no more steps.
+// Pace counts the work of a trainer during the rounds of its shadow machine. It counts the gap
+// (steps since the last completed round), the passes over the trainer's own data, and the work
+// since the last snapshot. It also decides when the trainer takes no more steps.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -16,7 +16,7 @@ namespace longhaul::sync::shadow {
 
 class Pace {
  public:
-  // `max_gap`: steps; 0: none. `epochs`: passes over its own data; 0: as long as the run lasts.
+  // `max_gap`: steps; 0: unlimited. `epochs`: passes over its own data; 0: until the run ends.
   Pace(std::uint32_t max_gap, std::uint32_t epochs) : max_gap_(max_gap), epochs_(epochs) {}
 
   void stepped(const StepResult& result) {
@@ -24,22 +24,22 @@ class Pace {
     since_snapshot_.add(result);
     if (result.exhausted) ++passes_;
   }
-  bool is_done() const { return epochs_ > 0 && passes_ >= epochs_; }  // with its data
+  bool is_done() const { return epochs_ > 0 && passes_ >= epochs_; }  // has used all its data
   bool may_step() const { return !is_done() && (max_gap_ == 0 || gap_ < max_gap_); }
   std::uint64_t gap() const { return gap_; }
   // Steps since the last snapshot.
   std::uint32_t steps() const { return since_snapshot_.steps; }
-  // A snapshot is taken: what was computed since the one before. Without a step the loss is the
-  // last one.
+  // Takes a snapshot, and returns the work since the last one. Without a step the loss is the last
+  // known one.
   Computed snapshot() {
     Computed computed = std::exchange(since_snapshot_, {});
     if (computed.steps == 0) computed.loss = loss_;
     loss_ = computed.loss;
     return computed;
   }
-  // A round is complete; the gap that it ends.
+  // Ends a round, and returns its gap.
   std::uint64_t completed() { return std::exchange(gap_, 0); }
-  // Of a trainer that comes back: what it has computed is gone.
+  // Resets a returned trainer, whose work is lost.
   void begin_anew() { gap_ = 0, since_snapshot_ = {}, loss_ = 0, passes_ = 0; }
   void state(Archive& ar) { ar(gap_, passes_, loss_, since_snapshot_); }
 
@@ -51,29 +51,29 @@ class Pace {
   Computed since_snapshot_;
 };
 
-// Lanes are the threads of one trainer that train on the same parameters without locks: each reads
-// all of them when its step begins, and its gradient is applied to the parameters as they stand
-// when the step ends.
+// The threads of one trainer that train on the same parameters without locks. Each lane reads all
+// parameters when its step begins. Its gradient is applied to the current parameters when the step
+// ends.
 //   Recht, Re, Wright, Niu, "Hogwild!: a lock-free approach to parallelizing stochastic gradient
 //   descent", NIPS 2011; in trainers of ShadowSync: arXiv 2003.03477.
 //
-// Ours: the steps of m lanes end one after another, so that a run is a function of job and seed. A
-// slot is the time of one computation of the learner (step_ms); a lane's step takes m slots and
-// ends in one of its own, in which its gradient is computed. A slot in which no lane's step ends
-// passes unused. Lanes that begin sooner end sooner.
+// The order is ours: the steps of m lanes end one after another, so that a run is a function of job
+// and seed. A slot is the time of one computation of the learner (step_ms). A lane's step takes m
+// slots and ends in a slot of its own, in which its gradient is computed. A slot in which no step
+// ends passes unused. Lanes that start sooner end sooner.
 class Lanes {
  public:
   explicit Lanes(std::uint32_t count) : count_(count) {}
 
   std::uint32_t count() const { return count_; }
-  // Between the beginning and the end of a step.
+  // Returns true between the start and the end of a step.
   bool runs(std::uint32_t lane) const {
     return std::ranges::any_of(running_, [&](const Running& one) { return one.lane == lane; });
   }
 
   bool none_runs() const { return running_.empty(); }
-  // The lane reads the parameters, at a step boundary.
-  // The first steps end in slots 0, 1, 2 ...: as if the lanes had begun one after another.
+  // Starts a step at a step boundary: the lane reads the parameters. The first steps end in slots
+  // 0, 1, 2 ..., as if the lanes had started one after another.
   void start(std::uint32_t lane, Turn& turn) {
     LH_CHECK(lane < count_ && !runs(lane));
     Running next{.lane = lane, .due = started_ < count_ ? started_ : slot_ + count_ - 1};
@@ -85,8 +85,8 @@ class Lanes {
     running_.push_back(std::move(next));
   }
 
-  // Asks for the computation of the step that ends next (of a single lane: of `steps` steps), or
-  // for a timer of `of` where the next slot is unused. False: it is set, and nothing is computed.
+  // Requests the computation of the step that ends next (with a single lane, of `steps` steps). If
+  // the next slot is unused, sets a timer of `of` instead. Returns false if nothing is computed.
   bool compute(std::uint32_t steps, TimerId timer, const Machine& of, Turn& turn) {
     LH_CHECK(!running_.empty());
     if (is_waiting_) return false;
@@ -106,15 +106,16 @@ class Lanes {
     return true;
   }
 
-  // The timer has fired.
+  // Called when the timer has fired.
   void slot_passed() {
     if (std::exchange(is_waiting_, false)) ++slot_;
   }
 
-  // Is what the learner has answered a step? Else the application of its gradient.
+  // Returns true if the learner's result is a step, false if it is the application of a gradient.
   bool is_step() const { return !is_applying_; }
   void stepped(const StepResult& result) { slot_time_ = result.elapsed; }
-  // From on_computed: the lane whose step has ended; nothing: its gradient is being applied.
+  // Called in on_computed(). Returns the lane whose step has ended; null while its gradient is
+  // applied.
   std::optional<std::uint32_t> computed(Turn& turn) {
     if (count_ > 1 && !is_applying_) {
       std::ranges::copy(current_, parameters(turn).begin());
@@ -131,7 +132,7 @@ class Lanes {
     return lane;
   }
 
-  // What runs is not needed any more.
+  // Discards the running steps.
   void clear() { running_.clear(); }
   void state(Archive& ar) {
     ar(running_, started_, slot_, slot_time_, current_, is_applying_, is_waiting_);
@@ -140,18 +141,18 @@ class Lanes {
  private:
   struct Running {
     std::uint32_t lane = 0;
-    std::uint64_t due = 0;             // the slot in which its step can end
-    std::vector<float> began_at = {};  // the parameters
+    std::uint64_t due = 0;             // slot in which the step can end
+    std::vector<float> began_at = {};  // parameters at the start
     void state(Archive& ar) { ar(lane, due, began_at); }
   };
   const std::uint32_t count_;
   std::deque<Running> running_;
-  std::uint64_t started_ = 0;   // lanes that began a step for the first time
-  std::uint64_t slot_ = 0;      // the next one
-  Time slot_time_{0};           // the last one that was used
-  std::vector<float> current_;  // the parameters, while a gradient is computed at others
+  std::uint64_t started_ = 0;   // steps started
+  std::uint64_t slot_ = 0;      // next slot
+  Time slot_time_{0};           // duration of the last used slot
+  std::vector<float> current_;  // parameters, while a gradient is computed at others
   bool is_applying_ = false;
-  bool is_waiting_ = false;  // for the timer
+  bool is_waiting_ = false;  // waits for the timer
 };
 
 }  // namespace longhaul::sync::shadow

@@ -1,16 +1,16 @@
 #pragma once
-// MeanTrainer is ShadowSync with a collective algorithm: all trainers agree on the mean of their
-// parameters (MA), or filter it with momentum (BMUF), while they go on training.
+// MeanTrainer is ShadowSync with a collective algorithm. All trainers agree on the mean of their
+// parameters (MA), or filter it with momentum (BMUF), while training continues.
 //   Zheng et al., "ShadowSync: performing synchronization in the background for highly scalable
 //   distributed training", arXiv 2003.03477. The shadow thread is the round of the base class here.
 //
 // A round, with y the parameters at the step boundary at which it begins:
 //   y - m -> agreed mean -> m, and w_glob with BMUF (global_model.h)
 //   at the first boundary that has the mean: w <- w + alpha (target - y)   (write_back.h)
-// The next round begins at that boundary. Between its two boundaries a round takes nothing from the
-// training, and every step boundary asks for the next step in the same turn.
+// The next round begins at that boundary. Between its two boundaries a round does not interrupt
+// training, and every step boundary requests the next step in the same turn.
 //
-// In the foreground, the baseline: `steps` steps, then the round; nobody computes meanwhile.
+// The foreground is the baseline: `steps` steps, then the round, during which no trainer computes.
 #include <algorithm>
 
 #include "longhaul/sync/flat.h"
@@ -92,7 +92,8 @@ class MeanTrainer final : public Synchronous {
     lanes_.compute(config_.steps, kTrainerSlot, *this, turn);
   }
 
-  // At a boundary, later than the one of the snapshot unless the trainer computes no more.
+  // Returns true at a boundary. It must be later than that of the snapshot, unless the trainer
+  // computes no more.
   bool takes_mean(Turn&) const override {
     return config_.is_foreground() || (!computing_ && (pace_.steps() > 0 || !pace_.may_step()));
   }
@@ -103,7 +104,7 @@ class MeanTrainer final : public Synchronous {
     const double alpha = config_.alpha.value_or(kAlpha);
     if (!turn.place().phantom) global_.take(zbar, contributors());
     write_back(parameters(turn), global_.target(), y_, alpha, config_.rule());
-    // Running statistics go the same share of the way; a mean of two keeps variances positive.
+    // Running statistics move by the same share. A mean of two values keeps variances positive.
     const auto b = buffers(turn);
     buffers_.assign(b.begin(), b.end());
     for (std::size_t i = 0; i < b.size(); ++i)
@@ -112,14 +113,14 @@ class MeanTrainer final : public Synchronous {
     end_with_model(turn);
   }
 
-  // All that gave something are lost; or in a phantom job all are done.
+  // Called if all contributors are lost, or if all trainers are done in a phantom job.
   void use_nothing(Turn& turn) override {
     over_ = turn.place().phantom && config_.epochs > 0;
     end_with_model(turn);
   }
 
   bool is_over() const override { return over_; }
-  // The run ends with the model of the last round; steps since its snapshot are not in it.
+  // Sets the model of the last round. Steps since its snapshot are not in it.
   bool close(Turn& turn) override {
     closing_ = true;
     if (computing_) {
@@ -131,7 +132,7 @@ class MeanTrainer final : public Synchronous {
     return true;
   }
 
-  // The next step, in the turn of the last one's end.
+  // Starts the next step in the turn in which the last one ends.
   void on_idle(Turn& turn) override {
     if (config_.is_foreground() || computing_ || closing_) return;
     try_snapshot(turn);
@@ -152,13 +153,13 @@ class MeanTrainer final : public Synchronous {
   }
 
   std::size_t scalars() const override { return config_.epochs > 0 ? 1 : 0; }
-  bool counts_samples() const override { return false; }  // it mixes in the background
+  bool counts_samples() const override { return false; }  // mixes in the background
   bool fits(std::size_t parameters) const override {
     return Synchronous::fits(parameters) && global_.fits(parameters);
   }
 
-  // The state that was handed over is the senior worker's; what is its alone begins anew here, with
-  // the model that all have in common.
+  // Called when this trainer has the senior worker's state. Resets the values that belong to one
+  // trainer, and starts with the common model.
   void on_returned(Turn& turn) override {
     pace_.begin_anew();
     y_ = {};
@@ -169,7 +170,8 @@ class MeanTrainer final : public Synchronous {
     std::ranges::copy(buffers_, std::ranges::copy(global_.model(), turn.params().begin()).out);
   }
 
-  // A round begins at a boundary behind which there is a step that no round has seen.
+  // Starts a round at a boundary if no round has seen the last step, or if the trainer takes no
+  // more.
   void try_snapshot(Turn& turn) {
     if (!working() || computing_ || (pace_.steps() == 0 && pace_.may_step())) return;
     const Time due = began_.value_or(Time::min() / 2) + from_seconds(config_.min_interval_s);
@@ -177,12 +179,12 @@ class MeanTrainer final : public Synchronous {
     if (!pace_.may_step()) turn.set_timer(*this, kNextRound, due);
   }
 
-  // y <- w; y - m goes to the mean, with the vote done
+  // Sets y to w, and contributes y - m and the vote that this trainer is done.
   void snapshot(Turn& turn) {
     began_ = turn.now();
     assign(y_, parameters(turn));
     const Computed computed = pace_.snapshot();
-    // Phantoms have no vote: whoever is done contributes nothing.
+    // Phantoms have no vote: a trainer that is done makes no contribution.
     if (turn.place().phantom && pace_.is_done()) return stand_by(turn);
     std::vector<float> vote(scalars(), pace_.is_done() ? 1.0f : 0.0f);
     const std::vector<float> z = global_.difference(y_);
@@ -210,12 +212,12 @@ class MeanTrainer final : public Synchronous {
   Pace pace_;
   Lanes lanes_;
   std::vector<float> y_;                      // w at the snapshot, until it is written back
-  std::vector<float> own_buffers_, buffers_;  // before the mean; of the last mean
-  std::optional<Time> began_;                 // the last round
-  std::optional<Time> paused_;                // since when the trainer computes nothing
+  std::vector<float> own_buffers_, buffers_;  // buffers before the mean; buffers of the last mean
+  std::optional<Time> began_;                 // start of the last round
+  std::optional<Time> paused_;                // start of a pause without computation
   bool computing_ = false;
   bool closing_ = false;
-  bool over_ = false;  // all are done with their data
+  bool over_ = false;  // all trainers are done with their data
 };
 
 }  // namespace longhaul::sync::shadow

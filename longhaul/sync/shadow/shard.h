@@ -1,8 +1,8 @@
 #pragma once
-// The centre of elastic averaging is cut into shards, each at a sync server of its own. Every node
-// knows by its views who serves which: the first servers are those of the job, and the next live
-// node in the order of ranks follows a lost one, with the next server epoch. A node that has come
-// back has not seen all views: it is told, and follows nobody while another may.
+// The centre of elastic averaging is cut into shards, each with its own sync server. Every node
+// derives the servers from its views. The first servers are those of the job. A lost server is
+// followed by the next live node in rank order, with the next server epoch. A returned node has not
+// seen all views: it receives the servers, and follows a lost one only if no other node can.
 #include <algorithm>
 #include <vector>
 
@@ -15,14 +15,14 @@ struct Shard {
   Range range;
   Rank server = 0;
   std::uint32_t server_epoch = 0;
-  bool is_known = true;  // who serves it
+  bool is_known = true;  // whether the server is known
   // At its server.
   Centre centre;
-  std::optional<Rank> asked;  // for values to begin with
-  // seq of the exchanges, by trainer and exchanger, that wait for the first values.
+  std::optional<Rank> asked;  // trainer that was asked for the first values
+  // Numbers of the exchanges that wait for the first values, by trainer and exchanger.
   std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> pulls;
 
-  // True: it moved.
+  // Returns true if the server changed.
   bool follow(const View& view, const Place& place) {
     const Rank before = server;
     if (view.has(server)) return false;
@@ -39,9 +39,9 @@ struct Shard {
   void state(Archive& ar) { ar(server, server_epoch, is_known, centre, asked, pulls); }
 };
 
-// The named server first, then the others with the role, then all others but witnesses, by rank
-// from it on; equal parts of the layout, the first ones a value longer. Not more shards than nodes
-// or values.
+// Returns the shards. Their servers are the named one, then the other nodes with the role, then all
+// other nodes but witnesses, in rank order from the named one. Shards are equal parts of the
+// layout, the first ones a value longer. There are at most as many shards as nodes and values.
 inline std::vector<Shard> shards_of(const Place& place, Rank first, std::uint32_t count) {
   std::vector<Rank> order = {first};
   for (const bool has_role : {true, false})

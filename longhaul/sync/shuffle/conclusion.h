@@ -1,11 +1,11 @@
 #pragma once
-// Conclusion ends a run in which models differ from worker to worker: all live workers end with one
-// model, exactly. It is their mean with equal weights, or that of the senior worker (the lowest
-// live rank). Through the job's overlay, in its group of all workers; once in a run.
+// Conclusion ends a run in which models differ between workers: all live workers end with one
+// model, exactly. This model is their mean with equal weights, or that of the senior worker (the
+// lowest live rank). Formed once per run through the job's overlay, in its group of all workers.
 //
-// Where the models may be equal already, that is asked first: the workers average the 64 bits of a
-// hash of their models. The mean of a bit is 0 or 1 if it is equal at all of them, and since the
-// mean is agreed, all come to the same answer, whoever is lost meanwhile.
+// If the models may be equal already, the workers first average the 64 bits of a hash of their
+// models. The mean of a bit is 0 or 1 if all workers have the same bit. The mean is agreed, so all
+// workers get the same answer, even if a worker is lost meanwhile.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -34,8 +34,8 @@ class Conclusion {
   enum class Model : std::uint8_t { mean, senior };
   explicit Conclusion(Overlay& overlay) : overlay_(overlay) {}
 
-  // `compare`: nothing is to be done if all hold the same bits. `below`: the turn as the overlay
-  // sees it. An Error: values that are not finite.
+  // `compare`: do nothing if all workers hold bit-identical models. `below`: the turn as the
+  // overlay sees it. An Error: values that are not finite.
   Status begin(Model model, bool compare, Turn& turn, Turn below) {
     model_ = model;
     comparing_ = compare;
@@ -44,7 +44,7 @@ class Conclusion {
                           {.values = hash_bits(turn), .length = kHashBits, .exact = true}, below);
   }
 
-  // True, once: params() is the final model.
+  // Returns true once, when params() holds the final model.
   Result<bool> take(Turn& turn, Turn below) {
     if (comparing_) {
       const auto bits = overlay_.poll({0, 0, kHashes});
@@ -54,7 +54,7 @@ class Conclusion {
     }
     const auto mean = overlay_.poll({round_, 0, kModels});
     if (!mean) return false;
-    if (mean->counted.empty()) {  // the senior worker was lost: the next one gives its own
+    if (mean->counted.empty()) {  // the senior worker was lost: the next one contributes
       ++round_;
       LH_TRY(average(turn, below));
       return take(turn, below);
@@ -63,14 +63,15 @@ class Conclusion {
     return true;
   }
 
-  // At a worker that has come back, instead of begin(). `has_model`: params() is one of the run's.
+  // Called at a returned worker instead of begin(). `has_model`: whether params() is a model of the
+  // run.
   void join(Model model, bool compare, bool has_model) {
     model_ = model;
     comparing_ = compare;
     has_model_ = has_model;
   }
 
-  // Instead of take(), in every turn: true, once: params() is the final model.
+  // Called in every turn instead of take(). Returns true once, when params() holds the final model.
   Result<bool> follow(Turn& turn, Turn below) {
     if (comparing_) {
       const auto next = overlay_.next_round(0, kHashes);
@@ -96,10 +97,11 @@ class Conclusion {
     }
   }
 
-  // It has missed what the others have decided, and has to be sent the final model.
+  // Returns true if this worker has missed the decision of the other workers, and must receive the
+  // final model.
   bool missed() const { return missed_; }
   bool has_model() const { return has_model_; }
-  // The overlay knows nothing any more of what a worker that has come back has begun.
+  // Called when the overlay has forgotten the exchanges of a returned worker.
   void begin_anew() { begun_.clear(); }
   std::string waiting_for() const { return overlay_.waiting_for(); }
   void state(Archive& ar) { ar(model_, comparing_, round_, has_model_, missed_, begun_); }
@@ -125,7 +127,7 @@ class Conclusion {
                           below);
   }
 
-  // The outcome of the round that runs, once.
+  // Returns the outcome of the current round, once.
   Result<std::optional<Outcome>> follow(std::uint32_t range, Turn& turn, Turn below) {
     const auto next = overlay_.next_round(0, range);
     const auto begun = begun_.find(range);
@@ -140,7 +142,7 @@ class Conclusion {
     return outcome;
   }
 
-  // Only in the first round of a range: a later one is a repetition, of others.
+  // Contributes only in the first round of a range: a later round repeats it for other workers.
   Contribution part_in(std::uint32_t range, Round round, std::span<const float> bits,
                        Turn& turn) const {
     const bool is_hash = range == kHashes;
@@ -155,8 +157,8 @@ class Conclusion {
   Overlay& overlay_;
   Model model_ = Model::mean;
   bool comparing_ = false;
-  Round round_ = 0;  // of the exchange: again if the senior worker was lost in it
-  // At a worker that has come back.
+  Round round_ = 0;  // round of the exchange; the next one if the senior worker was lost
+  // At a returned worker.
   bool has_model_ = false, missed_ = false;
   std::map<std::uint32_t, Round> begun_;  // by range, in this view
 };

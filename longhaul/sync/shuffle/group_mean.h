@@ -1,8 +1,8 @@
 #pragma once
 // GroupMean averages the models of some workers, each with weight 1 / |G|, through the job's
-// overlay: parameters in the job's codec, buffers as exact values. Each mean is of a group of its
-// own, which is closed when its outcome is here: the members keep it for each other until all have
-// closed it.
+// overlay: parameters in the job's codec, buffers as exact values. Each mean has a group of its
+// own, which is closed when its outcome has arrived. The members keep it for each other until all
+// have closed it.
 #include <algorithm>
 #include <vector>
 
@@ -14,18 +14,18 @@ namespace longhaul::sync::shuffle {
 class GroupMean {
  public:
   struct Options {
-    bool buffers = true;  // averaged, too
-    bool exact = false;   // parameters as exact values, too
+    bool buffers = true;  // average buffers
+    bool exact = false;   // send parameters as exact values
     bool samples = false;
-    // Each keeps what the codec lost of its own model: x <- x + mean of all q - its own q, q being
-    // a model as the others read it.
+    // Each member keeps the codec's error of its own model: x <- x + mean of all q - its own q,
+    // where q is a model as the others read it.
     bool correction = false;
-    std::span<const float> state = {};  // of the local optimiser: averaged, too, if there is one
+    std::span<const float> state = {};  // state of the local optimiser to average; empty: none
   };
   explicit GroupMean(Overlay& overlay) : overlay_(overlay) {}
 
-  // Gives params() to the mean of `group`, a number that is used once; `samples` to theirs. `below`
-  // is the turn as the overlay sees it. An Error: values that are not finite.
+  // Contributes params() to the mean of `group`, a number that is used once, and `samples` to
+  // theirs. `below` is the turn as the overlay sees it. Returns an Error if values are not finite.
   Status begin(std::uint32_t group, const std::vector<Rank>& members, const Options& options,
                double samples, Turn& turn, Turn below) {
     group_ = group;
@@ -55,7 +55,7 @@ class GroupMean {
                           {.values = exact, .length = extras(turn), .exact = true}, below);
   }
 
-  // True, once: params() is the mean, and `samples`. A mean that nobody is counted in changes
+  // Returns true once, when params() and `samples` are means. A mean without contributions changes
   // nothing.
   bool take(double& samples, Turn& turn, Turn below) {
     if (!mean_) mean_ = overlay_.poll({0, group_, kParameters});
@@ -76,7 +76,7 @@ class GroupMean {
     return true;
   }
 
-  // The mean of Options::state, once; empty: there was none, or nobody was counted.
+  // Returns the mean of Options::state, once; empty if there was no state or no contribution.
   std::vector<float> take_state() { return std::exchange(state_mean_, {}); }
   std::string waiting_for() const { return overlay_.waiting_for(); }
   void state(Archive& ar) {
@@ -89,7 +89,7 @@ class GroupMean {
     return (buffers_ ? turn.place().layout->buffers().length : 0) + (samples_ ? 1 : 0);
   }
 
-  // Where the codec lost nothing the mean is taken as it is: all members have its bits.
+  // Applies the mean. If the codec lost nothing, all members take the mean itself, bit-identical.
   void apply(Turn& turn) const {
     const auto x = parameters(turn);
     const std::vector<float>& mean = mean_->values;
@@ -107,7 +107,7 @@ class GroupMean {
   std::uint32_t group_ = 0;
   bool buffers_ = false, samples_ = false;
   bool has_state_ = false;
-  std::optional<Outcome> mean_, extras_, state_;  // that came first
+  std::optional<Outcome> mean_, extras_, state_;  // outcomes that wait for the others
   std::vector<float> state_mean_;
 };
 

@@ -1,26 +1,25 @@
 #pragma once
-// ScheduleSwitch tells a worker of which view's workers the groups of a round are made, the same to
-// all. Before the first loss it is all workers of the job.
+// ScheduleSwitch decides which view's workers form the groups of a round, with one result at all
+// workers. Before the first loss these are all workers of the job.
 //
-// After a loss survivors see the new view in different rounds. Each reports to the others the round
-// that it is in, and begins no later round before it has heard all of them. Up to the latest round
-// reported the groups are what they were, less the lost; from the next round on they are made of
-// the survivors. So no two workers name different groups in one round, and nobody waits for a group
-// that another will not form.
+// After a loss, survivors see the new view in different rounds. Each survivor reports its round to
+// the other survivors, and begins no later round before it has their reports. Up to the latest
+// reported round, the groups are unchanged, less the lost workers. From the next round on, the
+// survivors form the groups. So no two workers form different groups in one round, and no worker
+// waits for a group that another worker will not form.
 //
-// What a worker knows is a list of (view, first round of its schedule), whole up to some view. A
-// report carries it: where a further loss comes before all have heard all, those who knew of the
-// view before tell the others, and if nobody did, no survivor has used its schedule and it is
-// skipped. Reports are n (n - 1) small messages a view; a worker computes while they come.
+// A worker knows a list of (view, first round of its schedule), complete up to some view. A report
+// carries this list. If a further loss comes before all reports have arrived, survivors that know
+// the view before report it. If none of them knows it, no survivor has used its schedule, and it is
+// skipped. Reports are n (n - 1) small messages per view; workers compute in the meantime.
 //
-// A plan of which sites are slow (site_rates.h) goes the same way, within a view: the planner
-// reports it with its number, whoever hears of it reports, too, and when all have heard all, it
-// holds from the round after the latest reported on. A view keeps the plan of the one before it,
-// and a plan that a loss came into the middle of is skipped.
+// A plan of the slow sites (site_rates.h) spreads in the same way, within a view. The planner
+// reports it with its number, and every worker that receives the report reports, too. With all
+// reports, the plan holds from the round after the latest reported one. A view keeps the plan of
+// the view before. A plan that a loss interrupts is skipped.
 //
-// A worker that has come back knows of no round: its reports are empty until it has heard the
-// others in one view. It takes part from the first round on whose groups are made of workers of
-// whom it is one again.
+// A returned worker knows no round: its reports are empty until it has all reports of one view. It
+// takes part from the first round whose groups include it again.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -35,49 +34,49 @@ class ScheduleSwitch final : public Machine {
  public:
   static constexpr double kMostSlow = 4096;
   struct Start {
-    Epoch epoch = 0;            // of the view whose workers the schedule is of
-    Round first = 0;            // round of it, up to that of a later view
-    std::uint32_t workers = 0;  // how many
-    std::uint32_t plan = 0;     // of this view; 0: the one that held before
-    SlowSites slow = {};        // by that plan
+    Epoch epoch = 0;            // view whose workers the schedule is of
+    Round first = 0;            // first round of the schedule; the last is before the next start
+    std::uint32_t workers = 0;  // number of workers
+    std::uint32_t plan = 0;     // number of the plan in this view; 0: the plan of the view before
+    SlowSites slow = {};        // slow sites by the plan that holds
     friend bool operator==(const Start&, const Start&) = default;
     LONGHAUL_FIELDS(epoch, (first, .max = 0x1p50), workers, plan, (slow, .max = kMostSlow))
   };
   struct RoundReport {
     LONGHAUL_MESSAGE(1, "round_report");
-    Epoch epoch = 0;            // of the view that it answers
-    Round round = 0;            // the latest that the sender may have begun
-    std::vector<Start> starts;  // ascending; empty: of one that has come back
-    std::uint32_t plan = 0;     // of that view, that it answers or proposes; 0: the view alone
-    SlowSites slow = {};        // what the plan says
+    Epoch epoch = 0;            // view that the sender has entered
+    Round round = 0;            // latest round that the sender may have begun
+    std::vector<Start> starts;  // ascending; empty: from a returned worker
+    std::uint32_t plan = 0;     // plan of that view that the report answers or proposes; 0: none
+    SlowSites slow = {};        // content of the plan
     LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (starts, .max = 4096), plan,
                     (slow, .max = kMostSlow))
   };
   using Messages = MessageList<RoundReport>;
 
-  // `apart`: the most rounds that a worker may be ahead of another.
+  // `apart`: maximum lead of a worker over another, in rounds.
   explicit ScheduleSwitch(Round apart) : apart_(apart) {}
 
-  // This worker is in the round, the next after the last one.
+  // Called when this worker is in the round, which follows the last one.
   void enter(Round round) { round_ = round; }
-  // Is it known here whose schedule the round is of? False: reports are missing.
+  // Returns true if the schedule of the round is known. False: reports are missing.
   bool knows(Round round) const { return awaited_.empty() || round <= reported_; }
-  // At one that has come back: the first round that it takes part in; nothing: not known yet.
+  // Returns, at a returned worker, the first round that it takes part in; nullopt: not known yet.
   std::optional<Round> entry() const {
     return starts_.empty() || !awaited_.empty() ? std::nullopt : std::optional(round_);
   }
-  // How many workers the groups of a round are made of, also of one before entry().
+  // Returns the number of workers in the groups of a round, which may be before entry().
   std::uint32_t worker_count(Round round) const { return start_of(round).workers; }
 
-  // Those of a round that is known: the view, and its workers, ascending.
+  // Returns the view of a known round, and the view's workers, ascending.
   std::pair<Epoch, const std::vector<Rank>&> workers_of(Round round) const {
     LH_CHECK(knows(round));
     const Epoch epoch = start_of(round).epoch;
     return {epoch, workers_.at(epoch)};
   }
 
-  // of a round that is known
-  // The newest view whose schedule has begun: a view may skip the one before.
+  // Returns the start that applies to a known round, that of the newest view whose schedule has
+  // begun. A view may skip the one before.
   const Start& start_of(Round round) const {
     const auto start = std::find_if(starts_.rbegin(), starts_.rend(),
                                     [&](const Start& one) { return one.first <= round; });
@@ -85,18 +84,18 @@ class ScheduleSwitch final : public Machine {
     return *start;
   }
 
-  // The newest plan that is known here; nothing: one is under way, or this worker has come back and
+  // Returns the newest plan; null if a plan is in progress, or if this worker has returned and
   // knows none yet.
   const SlowSites* plan() const {
     return starts_.empty() || !awaited_.empty() ? nullptr : &starts_.back().slow;
   }
-  // At the planner, while plan() is known: what it is to be from now on.
+  // Proposes a new plan. Can be called by the planner only, while plan() is not null.
   void propose(SlowSites slow, Turn& turn) {
     LH_CHECK(plan());
     begin_plan(std::move(slow), turn);
   }
 
-  // "": nothing
+  // Returns "" if no report is missing.
   std::string waiting_for() const {
     if (awaited_.empty()) return "";
     return "the rounds that ranks" + listed(awaited_) + " are in";
@@ -111,7 +110,7 @@ class ScheduleSwitch final : public Machine {
 
   Status on_message(Rank from, const Message& message, Turn& turn) override {
     return dispatch(Messages{}, message, [&](const RoundReport& report) -> Status {
-      if (report.epoch < epoch_) return Ok{};  // a newer view has come meanwhile
+      if (report.epoch < epoch_) return Ok{};  // a newer view has begun meanwhile
       if (report.epoch > epoch_) return malformed("a report of a view to come");
       if (report.plan == plan_ + 1) return hear_next(from, report, turn);
       if (report.plan != plan_ || report.slow != slow_ || !awaited_.contains(from))
@@ -122,8 +121,8 @@ class ScheduleSwitch final : public Machine {
     });
   }
 
-  // A worker that has not heard all reports of the view before may have ended the round that it
-  // reported there, and has begun none after it.
+  // A worker without all reports of the view before may have ended the round that it reported
+  // there. It has begun no later round.
   void on_view(const View&, Turn& turn) override {
     reported_ = awaited_.empty() ? round_ : std::min(round_, reported_);
     epoch_ = turn.view().epoch;
@@ -139,11 +138,11 @@ class ScheduleSwitch final : public Machine {
   }
 
  private:
-  // So many rounds are remembered that all have behind them: more than any schedule takes to make
-  // all models equal.
+  // Rounds kept after all workers have passed them. No schedule takes more rounds to make all
+  // models equal.
   static constexpr Round kRemembered = 64;
 
-  // Of a start or a report.
+  // Returns the version of a start or a report.
   static auto version(const auto& one) { return std::pair(one.epoch, one.plan); }
 
   Status check(Rank from, const RoundReport& report, const Turn& turn) const {
@@ -162,9 +161,8 @@ class ScheduleSwitch final : public Machine {
     return check_starts(report, furthest, turn);
   }
 
-  // Of views that this node has not seen, or has forgotten, it knows nothing: they are of rounds
-  // that
-  // it has behind it, or in which it took no part.
+  // Accepts unknown views: views that this node has not seen or has forgotten. Their rounds are
+  // behind this node, or it took no part in them.
   Status check_starts(const RoundReport& report, Round furthest, const Turn& turn) const {
     for (std::size_t i = 0; i < report.starts.size(); ++i) {
       const Start& start = report.starts[i];
@@ -180,11 +178,10 @@ class ScheduleSwitch final : public Machine {
     return Ok{};
   }
 
-  // Of the plan after the one that runs here: the sender has heard all reports of this one, and
-  // this
-  // worker may not have.
+  // Called when a report belongs to the plan after the current one. Its sender has all reports of
+  // the current plan; this worker may not have them yet.
   Status hear_next(Rank from, const RoundReport& report, Turn& turn) {
-    // One that has come back may not have been told of its view yet.
+    // A returned worker may not have received its view yet.
     const auto workers = workers_.find(epoch_);
     const bool is_worker =
         workers != workers_.end() && std::ranges::binary_search(workers->second, from);
@@ -226,9 +223,9 @@ class ScheduleSwitch final : public Machine {
     if (awaited_.empty()) settle(turn);
   }
 
-  // Whoever knows a view's start knows all before it that any may need, and those who know it say
-  // the
-  // same. With nobody left who knows any, nobody has a model either.
+  // Forms the starts from all reports. A worker that knows the start of a view knows all earlier
+  // starts that any worker may need, and all workers that know it agree. If no live worker knows a
+  // start, none has a model.
   void settle(Turn& turn) {
     const bool knew = !starts_.empty();
     Round latest = knew ? reported_ : 0, earliest = knew ? reported_ : ~Round(0);
@@ -259,15 +256,16 @@ class ScheduleSwitch final : public Machine {
 
   const Round apart_;
   Round round_ = 0;
-  Round reported_ = 0;                          // in the newest view
-  Epoch epoch_ = 0;                             // the newest view's
-  std::uint32_t plan_ = 0;                      // the newest of that view
-  SlowSites slow_;                              // what it says
-  std::map<Epoch, std::vector<Rank>> workers_;  // of views in starts_, and of those after them
-  std::vector<Start> starts_;                   // whole up to the view of the last
-  std::set<Rank> awaited_;                      // who has not reported in the newest view and plan
-  std::vector<RoundReport> reports_;            // in those, until all are in
-  // Of the plan after it, by those who have heard all reports of this one. At most one each.
+  Round reported_ = 0;                          // round reported in the newest view
+  Epoch epoch_ = 0;                             // epoch of the newest view
+  std::uint32_t plan_ = 0;                      // newest plan of that view
+  SlowSites slow_;                              // content of that plan
+  std::map<Epoch, std::vector<Rank>> workers_;  // workers of the views in starts_ and of later ones
+  std::vector<Start> starts_;                   // complete up to the view of the last
+  std::set<Rank> awaited_;            // workers without a report in the newest view and plan
+  std::vector<RoundReport> reports_;  // reports received there, until all have arrived
+  // Reports for the next plan, at most one per worker, from workers that have all reports of this
+  // one.
   std::map<Rank, RoundReport> early_;
 };
 

@@ -1,19 +1,20 @@
 #pragma once
-// SiteRates finds the sites whose links have become slow, from the times of DS-Sync's exchanges
-// between sites: setting `sense`. The rule is our reconstruction; the paper's second version senses
-// contention, by a rule that we do not have.
+// SiteRates finds sites whose links have become slow, from the times of DS-Sync's exchanges between
+// sites: setting `sense`. The rule is a reconstruction; the paper's second version senses
+// contention by a rule that is not available here.
 //   Wang et al., "DS-Sync: Addressing network bottlenecks with divide-and-shuffle synchronization
 //   for distributed DNN training", arXiv 2007.03298.
 //
-// Both workers of a pair tell the planner (the lowest live worker) how long their mean took from
-// their own beginning on. The one that began last did not wait for the other, so the shorter time
-// is that of the exchange, whatever the two clocks say and whichever worker was late. Its inverse
-// is a measurement of both sites; while one of them is known to be slow, of that one alone.
+// Both workers of a pair report to the planner (the lowest live worker) the duration of their mean
+// from their own start. The worker that began last did not wait for the other. So the shorter time
+// is that of the exchange, independent of clocks and of the late worker. Its inverse is a
+// measurement of both sites, or only of the known slow one if exactly one of them is known to be
+// slow.
 //
 // A site's reference is the median of its first ten measurements, its rate a moving average of
-// weight 0.2. It is slow while its rate is below half of its reference. Two sites that met one slow
-// site look alike at first: so the slowest alone is taken, and the others are judged again by what
-// they measure afterwards.
+// weight 0.2. A site is slow while its rate is below half of its reference. Two sites that
+// exchanged with one slow site seem equally slow at first. So only the slowest site is marked, and
+// the other sites are judged again by later measurements.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -24,14 +25,14 @@
 namespace longhaul::sync::shuffle {
 
 struct SlowSite {
-  Rank site = 0;                   // by its first worker in the job
+  Rank site = 0;                   // first worker of the site in the job
   double reference = 0, rate = 0;  // exchanges a second
   friend bool operator==(const SlowSite&, const SlowSite&) = default;
   LONGHAUL_FIELDS(site, (reference, .min = 0, .max = 1e12), (rate, .min = 0, .max = 1e12))
 };
 using SlowSites = std::vector<SlowSite>;  // ascending in the site
 
-// The first worker of the site that a worker belongs to.
+// Returns the first worker of a worker's site.
 inline Rank first_worker_of_site(Rank worker, const Place& place) {
   const std::string& site = place.member(worker).site;
   Rank first = 0;
@@ -50,7 +51,7 @@ class SiteRates final : public Machine {
   };
   using Messages = MessageList<CrossTime>;
 
-  // This worker's mean with `partner`, of another site, took so long.
+  // Reports the duration `took` of this worker's mean with `partner`, of another site.
   void crossed(Round round, Rank partner, Time took, Turn& turn) {
     const CrossTime time{round, partner, seconds(took)};
     const Rank planner = senior_worker(turn.place(), turn.view());
@@ -58,9 +59,9 @@ class SiteRates final : public Machine {
     turn.send(planner, time, {}, kControl);
   }
 
-  // At the planner: which sites are slow now, if those are others than `known`, which are the sites
-  // that all treat as slow. It is called in every turn, so that `known` is what measurements are
-  // of; what it answers is taken for known from then on.
+  // Returns, at the planner, the slow sites if they differ from `known`, the sites that all workers
+  // treat as slow. Must be called in every turn, because measurements refer to `known`. A returned
+  // list counts as known from then on.
   std::optional<SlowSites> change(const SlowSites& known, const Turn& turn) {
     if (!is_senior(turn)) {
       known_ = known;
@@ -98,7 +99,7 @@ class SiteRates final : public Machine {
       if (!is_worker(from) || !is_worker(time.partner) ||
           place.member(from).site == place.member(time.partner).site)
         return malformed("the time of an exchange that is not between workers of two sites");
-      // Another sees a lower worker as lost: what it says is of no use here.
+      // The sender sees a lower worker as lost: its report is of no use here.
       if (senior_worker(place, turn.view()) == turn.self()) hear(from, time, place);
       return Ok{};
     });
@@ -114,8 +115,8 @@ class SiteRates final : public Machine {
   static constexpr std::size_t kReferenceOf = 10;  // measurements
   static constexpr double kWeight = 0.2;
   static constexpr std::size_t kMostHalves =
-      16;                                    // of a sender: its partner does not tell us, or later
-  static constexpr double kShortest = 1e-9;  // seconds: a simulated exchange may cost nothing
+      16;                                    // per sender: the partner may report late or never
+  static constexpr double kShortest = 1e-9;  // seconds: a simulated exchange may take no time
 
   static double median(std::vector<double> values) {
     std::ranges::sort(values);
@@ -126,19 +127,19 @@ class SiteRates final : public Machine {
   struct Site {
     std::vector<double> first;       // measurements, until there is a reference
     double reference = 0, rate = 0;  // exchanges a second; 0: none yet
-    std::optional<double> last;      // measured since the last change
+    std::optional<double> last;      // newest measurement since the last change
     LONGHAUL_FIELDS(first, reference, rate, last)
     bool is_slow(double measured) const { return measured < reference / 2; }
   };
-  struct Half {  // what one of a pair has said, until the other does
+  struct Half {  // report of one worker of a pair, until the other reports
     Round round = 0;
     Rank partner = 0;
     double seconds = 0;
     LONGHAUL_FIELDS(round, partner, seconds)
   };
 
-  // The later one completes the measurement. Rounds of a sender ascend, and its partner's halves of
-  // rounds before this one will not be completed any more.
+  // Adds a report. The later report of a pair completes the measurement. Rounds of a sender ascend,
+  // and its partner's reports of earlier rounds will not be completed.
   void hear(Rank from, const CrossTime& time, const Place& place) {
     const auto other = half_.find(time.partner);
     if (other != half_.end()) {
@@ -173,7 +174,7 @@ class SiteRates final : public Machine {
     site.reference = site.rate = median(std::exchange(site.first, {}));
   }
 
-  // A planner that follows a lost one knows of slow sites what the others were told.
+  // A planner that follows a lost one takes over the known slow sites.
   void learn(const SlowSites& known) {
     if (known_ != known) {
       known_ = known;
@@ -188,7 +189,7 @@ class SiteRates final : public Machine {
     return std::ranges::any_of(known_, [&](const SlowSite& one) { return one.site == site; });
   }
 
-  std::map<Rank, std::vector<Half>> half_;  // by sender, a few each
+  std::map<Rank, std::vector<Half>> half_;  // by sender; kMostHalves each at most
   std::map<Rank, Site> sites_;              // by first_worker_of_site
   SlowSites known_;
 };

@@ -15,14 +15,14 @@ struct TravelHeader {
   LONGHAUL_FIELDS(epoch, (travel, .max = 0x1p40))
 };
 
-// Of the stream of reports and decisions, without vectors.
+// The header of the stream of reports and decisions, which carries no vectors.
 struct NoteHeader {
   LONGHAUL_MESSAGE(1, "note");
   enum class Kind : std::uint8_t {
     home,    // to the scout: the sender has scored its own model
     visit,   // to the scout: the sender has scored the model of `model_of`
-    theta,   // from the scout: the travel is over; the index that follows
-    resume,  // from the scout, first in a view: travels go on with `travel` at step `next_at`
+    theta,   // from the scout: end of the travel, and the next index
+    resume,  // from the scout, first in a view: the next travel is `travel`, at step `next_at`
   };
   Kind kind = Kind::home;
   Epoch epoch = 0;
@@ -36,8 +36,8 @@ struct NoteHeader {
   // theta, resume
   std::uint32_t index = 0;  // into the grid
   std::uint64_t from_step = 0, next_at = 0;
-  std::vector<double> objectives = {};      // of each index
-  std::vector<std::uint64_t> travels = {};  // that measured them, plus one; 0: none
+  std::vector<double> objectives = {};      // one per index
+  std::vector<std::uint64_t> travels = {};  // travel that measured each, plus one; 0: none
   LONGHAUL_FIELDS((kind, .max = 3), epoch, (travel, .max = 0x1p40), model_of,
                   (correct, .max = 0x1p40), (samples, .max = 0x1p40), is_finite,
                   (exchanges, .min = 0, .max = 0x1p40), (steps, .max = 0x1p40),

@@ -1,6 +1,6 @@
 #pragma once
 // Search chooses how loosely a strategy communicates: hill climbing on an index into a grid that is
-// ordered from tight to loose. Ours; the objective follows summaries of
+// ordered from tight to loose. The search is our design; the objective follows summaries of
 //   Hsieh et al., "The non-IID data quagmire of decentralized machine learning", ICML 2020.
 #include <algorithm>
 #include <vector>
@@ -33,7 +33,7 @@ class Search {
   }
 
   std::uint32_t index() const { return index_; }
-  // Travel `travel` measured this at index(). Moves the index; returns J.
+  // Takes the measurement of travel `travel` at index(). Moves the index; returns J.
   double measured(Round travel, double accuracy_loss, double cost) {
     const std::uint32_t i = index_;
     const double j = objectives_[i] = objective_(accuracy_loss, cost);
@@ -54,14 +54,14 @@ class Search {
     return j;
   }
 
-  // How many travels in a row, up to now, were above the tolerance at the tightest index.
+  // Returns the number of latest travels in a row above the tolerance at the tightest index.
   std::uint32_t helpless() const { return helpless_; }
 
-  // For the others, who may have to follow: J of each index, and the travel behind it plus one; 0:
-  // none.
+  // Return the state for the other nodes, which may have to follow: J of each index, and the travel
+  // that measured it plus one; 0: none.
   const std::vector<double>& objectives() const { return objectives_; }
   const std::vector<std::uint64_t>& travels() const { return travels_; }
-  // As the scout has it. False, and nothing changes: it does not fit the grid.
+  // Adopts the scout's state. Returns false and changes nothing if it does not fit the grid.
   bool follow(std::uint32_t index, std::vector<double> objectives,
               std::vector<std::uint64_t> travels) {
     if (index >= objectives_.size() || objectives.size() != objectives_.size() ||

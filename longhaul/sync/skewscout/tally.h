@@ -1,6 +1,6 @@
 #pragma once
-// What one travel of models has measured, as the scout adds it up; and who visits whom. A function
-// of the set of reports: their order, and a report that comes twice, change nothing.
+// The measurements of one travel, as the scout sums them up, and the hosts of the visits. The
+// result is a function of the set of reports: their order, and duplicates, change nothing.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,18 +13,18 @@
 
 namespace longhaul::sync::skewscout {
 
-// The host of the k-th of K live sites at a travel, by number: (k + 1 + (m mod (K - 1))) mod K. No
-// site hosts itself, each hosts one visitor, and within K - 1 travels every ordered pair has met.
-// K >= 2. Ours.
+// Returns the host of the k-th of K live sites at travel m, by number. The host is (k + 1 + (m mod
+// (K - 1))) mod K, with K >= 2. No site hosts itself, and each hosts one visitor. Within K - 1
+// travels every ordered pair has met. The rule is ours.
 inline std::uint32_t host_of(std::uint32_t k, Round travel, std::uint32_t sites) {
   LH_CHECK(sites >= 2 && k < sites);
   return std::uint32_t((k + 1 + travel % (sites - 1)) % sites);
 }
 
-// Of samples that a model was asked about.
+// Result of a model on a set of samples.
 struct Score {
   std::uint64_t correct = 0, samples = 0;
-  bool is_finite = true;  // its loss
+  bool is_finite = true;  // true if its loss is finite
   double accuracy() const { return samples ? double(correct) / double(samples) : 0; }
   void state(Archive& ar) { ar(correct, samples, is_finite); }
 };
@@ -35,26 +35,26 @@ class Tally {
     // Mean over the sites of max(0, accuracy at home - accuracy at the host); 1 where a score is
     // not finite.
     double accuracy_loss = 0;
-    double cost = 0;  // what was sent, as a share of what bsp sends in as many steps
+    double cost = 0;  // data sent, as a share of bsp's in as many steps
     double home = 0;  // mean accuracy of the sites' models at home
   };
 
-  // A site's own model on its own samples; since the travel before it has sent so much in so many
-  // steps (sync/tunable.h).
+  // Sets the score of a site's own model on its own samples. `exchanges` and `steps` count from the
+  // previous travel (sync/tunable.h).
   void home(Rank site, Score score, double exchanges, std::uint64_t steps) {
     homes_[site] = {score, exchanges, steps};
   }
 
-  // The model of a site on its host's samples.
+  // Sets the score of a site's model on its host's samples.
   void visit(Rank site, Score score) { visits_[site] = score; }
 
-  // Of these sites, whose reports are not here yet.
+  // Returns the sites whose reports have not arrived.
   std::vector<Rank> missing(const std::vector<Rank>& sites) const {
     return those_of(sites,
                     [&](Rank site) { return !homes_.contains(site) || !visits_.contains(site); });
   }
 
-  // Nothing: no pair has a score of any sample.
+  // Returns the means; null if no pair has a score of any sample, or if no site took a step.
   std::optional<Measured> measured() const {
     double loss = 0, exchanges = 0, accuracy = 0;
     std::uint64_t pairs = 0, steps = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Coherence compares the gradient at the newest parameters with those at the parameters before, on
-// a fixed set of samples: with g_k for the gradient in iteration k and a window of W iterations,
+// Coherence compares the gradient at the newest parameters with those at earlier parameters, on a
+// fixed set of samples. With g_k for the gradient in iteration k and a window of W iterations:
 //   mu_k = min over m = 1 .. W of <g_k, g_(k-m)> / |g_k|^2
 // Below 0, an update that is up to W iterations old may lead uphill. Lag 0, which always gives 1,
 // is left out (ours).
@@ -29,18 +29,18 @@ class Coherence {
  public:
   struct Measured {
     double mu = 0;
-    std::vector<double> cosines;  // of lags 1 .. W
+    std::vector<double> cosines;  // for lags 1 .. W
   };
   // `window`: W, at least 1.
   explicit Coherence(std::uint32_t window) : window_(window) {}
 
-  // One an iteration.
+  // Adds the gradient of the next iteration.
   void add(std::span<const float> gradient) {
     gradients_.emplace_front(gradient.begin(), gradient.end());
     if (gradients_.size() > std::size_t(window_) + 1) gradients_.pop_back();
   }
 
-  // Of the newest; nothing while there are fewer than W before it, or if it is 0.
+  // Measures the newest gradient. Returns nullopt if fewer than W gradients precede it or it is 0.
   std::optional<Measured> measure() const {
     if (gradients_.size() <= window_) return std::nullopt;
     const std::vector<float>& newest = gradients_.front();

@@ -1,5 +1,5 @@
 #pragma once
-// The settings of [sync] kind = "staleness_lab".
+// Settings of [sync] kind = "staleness_lab".
 #include <numeric>
 #include <optional>
 #include <string>
@@ -37,7 +37,7 @@ struct LabConfig {
     LONGHAUL_KEY(coherence_every,
                  "iterations from one figure of gradient coherence to the next; 0: none; else the "
                  "first worker takes one more gradient in every iteration");
-    LONGHAUL_KEY(coherence_samples, "of the first worker: what that gradient is of", .min = 1,
+    LONGHAUL_KEY(coherence_samples, "samples of the first worker for that gradient", .min = 1,
                  .max = 1e9);
   }
 
@@ -60,13 +60,12 @@ struct LabConfig {
     LONGHAUL_KEY(in_order, "no update overtakes an earlier one of the same sender and receiver");
   }
   static void step(auto& self, auto& visit) {
-    LONGHAUL_KEY(
-        scale,
-        "what an update is multiplied by when it is added: one over the number of workers, or 1",
-        .choices = {"mean", "sum"});
+    LONGHAUL_KEY(scale,
+                 "factor of an update when it is added: one over the number of workers, or 1",
+                 .choices = {"mean", "sum"});
     LONGHAUL_KEY(optimizer,
-                 "what makes an update of a gradient, with [optimizer] rate and schedule; each "
-                 "worker has its own",
+                 "turns a gradient into an update, with [optimizer] rate and schedule; each worker "
+                 "has its own",
                  .choices = {"sgd", "momentum", "adagrad", "rmsprop", "adam"});
     LONGHAUL_KEY(momentum, "of momentum", .min = 0, .max = 1);
     LONGHAUL_KEY(decay, "rmsprop: of the mean square", .min = 0, .max = 1);
@@ -77,7 +76,7 @@ struct LabConfig {
                  .positive = true);
     LONGHAUL_KEY(compensation, "sgd: strength of DC-ASGD's correction (lambda); 0: none", .min = 0,
                  .max = 1e6);
-    LONGHAUL_KEY(drop_above, "an update that would be later is not applied at all", .max = 65535,
+    LONGHAUL_KEY(drop_above, "an update that would be later is not applied", .max = 65535,
                  .unit = "iterations");
     LONGHAUL_KEY(cap, "an update that would be later is this late, as if its receiver waited",
                  .max = 65535, .unit = "iterations");
@@ -92,8 +91,8 @@ inline Status check(const LabConfig& config) {
         "counts of the delays 0, 1, 2 ...");
   if (config.self_ahead && (config.scale != "mean" || !config.self_delay))
     return invalid(
-        "[sync] self_ahead: expected false unless scale = \"mean\" and self_delay = true: what "
-        "counts in full at once comes down to its share when the delay is over");
+        "[sync] self_ahead: expected false unless scale = \"mean\" and self_delay = true: an "
+        "update that counts in full at once is reduced to its share when the delay ends");
   if (config.compensation > 0 && config.optimizer != "sgd")
     return invalid("[sync] compensation takes the gradient from the update, which optimizer = \"" +
                    config.optimizer + "\" does not let: use \"sgd\"");
@@ -104,7 +103,7 @@ inline Status check(const LabConfig& config) {
   return Ok{};
 }
 
-// In the words of the machines. `place` tells the workers and the seed.
+// Returns the delay law of the settings. `place` has the workers and the seed.
 inline DelayLaw delay_law(const LabConfig& config, const Place& place) {
   return DelayLaw({config.delays, config.max_delay, config.histogram}, config.self_delay,
                   place.seed, place.members.with(Role::worker));

@@ -1,10 +1,10 @@
 #pragma once
-// DelayLaw says by how many iterations the application of an update is put off beyond the next one:
-// a pure function of (seed, sender, receiver, iteration), so that the receiver knows it without a
-// message and network and threads have no part in it.
+// DelayLaw draws the delay of an update: the number of iterations beyond the next one by which its
+// application is put off. The delay is a pure function of (seed, sender, receiver, iteration).
+// Receivers need no message to know it, and it does not depend on the network or on threads.
 //
 //   kind       r                                                    mean
-//   uniform    each of 0 .. s alike                                 s / 2
+//   uniform    0 .. s, all equally likely                           s / 2
 //   constant   s                                                    s
 //   geometric  P(r = j) ~ (1 - q) q^j on 0 .. s, q = s / (s + 4)    below s / 4
 //   straggler  s for the one sender drawn for the iteration, else 0 s / workers
@@ -21,7 +21,7 @@
 namespace longhaul::sync::staleness {
 
 class DelayLaw {
-  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;  // no rank: what all pairs draw alike
+  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;  // not a rank: a draw that all pairs share
 
   static std::vector<double> geometric(std::uint32_t s) {
     const double q = double(s) / (double(s) + 4);
@@ -34,10 +34,10 @@ class DelayLaw {
  public:
   struct Config {
     std::string kind = "uniform";
-    std::uint32_t most = 0;         // s; a trace has that of its histogram
-    std::vector<double> histogram;  // of a trace: not empty, no weight below 0, some above
+    std::uint32_t most = 0;         // s; not used by a trace
+    std::vector<double> histogram;  // trace: not empty, no weight below 0, some above
   };
-  // `workers`: those of the job, ascending; `self_delay`: own updates are put off, too.
+  // `workers`: the job's workers, ascending; `self_delay`: own updates are put off, too.
   DelayLaw(Config config, bool self_delay, std::uint64_t seed, std::vector<Rank> workers)
       : most_(config.most), self_delay_(self_delay), seed_(seed), workers_(std::move(workers)) {
     LH_CHECK(!workers_.empty());
@@ -72,7 +72,7 @@ class DelayLaw {
         return workers_[random(kNobody, 0).below(workers_.size())] == sender ? most_ : 0;
       case Kind::weighted: {
         const double at = random(sender, receiver).uniform() * cumulative_.back();
-        // The first whose sum is beyond it: one of weight 0 is never drawn.
+        // The first entry whose sum exceeds `at`: an entry of weight 0 is never drawn.
         const auto it = std::ranges::upper_bound(cumulative_, at);
         return std::uint32_t(std::min(it, cumulative_.end() - 1) - cumulative_.begin());
       }

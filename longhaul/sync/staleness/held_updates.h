@@ -1,11 +1,11 @@
 #pragma once
-// HeldUpdates keeps the updates that a worker has and may not apply yet, and applies those that are
-// due, in the order of (due, iteration, origin), whenever they came:
+// HeldUpdates keeps the updates that a worker may not apply yet. It applies those that are due in
+// the order of (due, iteration, origin), whenever they arrived:
 //   x <- x + scale sum w u'      in double, rounded once
 // u' is u; with `compensation` lambda it is
 //   u' = u - lambda / rate u^2 (x - x_t)      DC-ASGD's correction, where g = -u / rate
-// x_t: this worker's own parameters when the update was computed, in place of the sender's, which
-// it does not have (ours).
+// x_t: this worker's own parameters when the update was computed. The sender's are not known
+// (ours).
 //   Zheng et al., "Asynchronous stochastic gradient descent with delay compensation", ICML 2017.
 #include <algorithm>
 #include <map>
@@ -21,11 +21,11 @@ namespace longhaul::sync::staleness {
 class HeldUpdates {
  public:
   struct Update {
-    Round iteration = 0;  // it was computed in
+    Round iteration = 0;  // iteration in which it was computed
     Rank origin = 0;
     Snapshot values;  // u; empty in a phantom job
     double weight = 1;
-    double rate = 0;  // that it was made with; compensation needs it
+    double rate = 0;  // rate of the update, for compensation
     void state(Archive& ar) {
       ar(iteration, origin, weight, rate);
       archive_snapshot(ar, values);
@@ -37,21 +37,21 @@ class HeldUpdates {
   };
   HeldUpdates(double scale, double compensation) : scale_(scale), compensation_(compensation) {}
 
-  // x, the parameters in this iteration, is what updates computed in it are compensated from.
+  // Keeps x, the parameters in this iteration, to compensate the updates computed in it.
   void begin(Round iteration, std::span<const float> x) {
     if (compensation_ > 0) past_[iteration] = copied(x);
   }
 
-  // due > iteration
+  // `due` must be after the iteration of the update.
   void hold(Round due, Update update) {
     LH_CHECK(due > update.iteration && update.values);
     const Key key{due, update.iteration, update.origin};
     LH_CHECK(held_.emplace(key, std::move(update)).second);
   }
 
-  // All that are due by now.
+  // Applies all updates that are due by now.
   Applied apply(Round now, std::span<float> x) { return apply_up_to(now, now, x); }
-  // All, at the end of a run: it is `now`.
+  // Applies all updates at the end of a run, in iteration `now`.
   Applied flush(Round now, std::span<float> x) { return apply_up_to(~Round{0}, now, x); }
 
   std::size_t held() const { return held_.size(); }
@@ -90,7 +90,7 @@ class HeldUpdates {
 
   void add(const Update& update, std::span<double> sum) const {
     const std::vector<float>& u = *update.values;
-    if (u.empty()) return;  // a phantom
+    if (u.empty()) return;  // phantom job
     LH_CHECK(u.size() == sum.size());
     const double weight = scale_ * update.weight;
     if (compensation_ == 0) {
@@ -105,7 +105,7 @@ class HeldUpdates {
     }
   }
 
-  // The x_t that no held update was computed at any more. That of `now` is still to come.
+  // Forgets each x_t without held updates. Updates computed in `now` can still follow.
   void forget_past(Round now) {
     std::erase_if(past_, [&](const auto& one) {
       return one.first < now && std::ranges::none_of(held_, [&](const auto& held) {
@@ -116,7 +116,7 @@ class HeldUpdates {
 
   const double scale_, compensation_;
   std::map<Key, Update> held_;
-  std::map<Round, Snapshot> past_;  // x_t of the iterations of held updates; if they compensate
+  std::map<Round, Snapshot> past_;  // x_t of held updates, if they compensate
   std::uint64_t applied_ = 0;
 };
 

@@ -26,28 +26,27 @@ struct Config {
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(mode,
                  "on: blocks of high contribution go reliably, the others best effort; off: all go "
-                 "reliably; sender_drop: the others are not sent; random: which go reliably is "
+                 "reliably; sender_drop: the others are not sent. random: the reliable ones are "
                  "drawn; bounded_loss: drawn, the others in order, and late ones are discarded",
                  .choices = {"on", "off", "sender_drop", "random", "bounded_loss"});
-    LONGHAUL_KEY(
-        late,
-        "blocks that come after their vector was handed on: carry adds them to the next one, "
-        "discard drops them, return has the sender add what did not come in time to its next one",
-        .choices = {"carry", "discard", "return"});
+    LONGHAUL_KEY(late,
+                 "blocks too late for their vector: carry adds them to the next one, discard drops "
+                 "them, return lets the sender add what was missing to its next one",
+                 .choices = {"carry", "discard", "return"});
     LONGHAUL_KEY(max_late, "by how many vectors a block that counts may be late", .min = 1,
                  .max = 16);
     LONGHAUL_KEY(channels, "best-effort channels, of falling priority", .min = 1, .max = 4);
     LONGHAUL_KEY(k0, "share of the blocks that go reliably at first", .min = 0, .max = 1);
     LONGHAUL_KEY(k_min, "the least such share", .min = 0, .max = 1);
     LONGHAUL_KEY(adaptive, "the share falls as the training loss does");
-    LONGHAUL_KEY(tau, "the loss is smoothed over so many", .min = 1, .max = 1e9,
+    LONGHAUL_KEY(tau, "iterations over which the loss is smoothed", .min = 1, .max = 1e9,
                  .unit = "iterations");
-    LONGHAUL_KEY(w_loss, "the share stays k0 for the first so many losses", .min = 1, .max = 1e9,
+    LONGHAUL_KEY(w_loss, "first losses for which the share stays k0", .min = 1, .max = 1e9,
                  .unit = "iterations");
     LONGHAUL_KEY(alpha, "weight of the history in a block's contribution", .min = 0, .max = 1);
     LONGHAUL_KEY(block_bytes, "length of a block as fp32 values; no more than a datagram",
                  .min = 16, .max = 1024, .unit = "bytes");
-    LONGHAUL_KEY(grace_ms, "after the last reliable block, wait so long for the others", .min = 0,
+    LONGHAUL_KEY(grace_ms, "wait for the other blocks after the last reliable one", .min = 0,
                  .max = 6e4, .unit = "ms");
   }
 
@@ -56,13 +55,13 @@ struct Config {
   bool draws() const { return mode == "random" || mode == "bounded_loss"; }
 };
 
-// k, the share of the blocks that go reliably. It falls with the training loss:
+// The share k of the blocks that go reliably. k falls with the training loss:
 //
 //   Lbar <- Lbar + (L - Lbar) / tau              the first loss: Lbar = L
 //   k = k0                                       up to the w_loss-th loss, whose Lbar is L1
 //   k = clamp(k0 Lbar / L1, k_min, 1)            after it
 //
-// A loss that is not finite changes nothing. The public code of the paper does without smoothing.
+// A loss that is not finite changes nothing. The public code of the paper does not smooth.
 class ReliableShare {
  public:
   explicit ReliableShare(const Config& config) : config_(config), k_(config.k0) {}
@@ -74,7 +73,7 @@ class ReliableShare {
       first_ = smoothed_;
       return;
     }
-    // A loss of 0 or less at first has no ratio that says anything.
+    // If the first loss is 0 or less, the ratio has no meaning.
     const double k = first_ > 0 ? config_.k0 * smoothed_ / first_ : config_.k0;
     if (std::isfinite(k)) k_ = std::clamp(k, config_.k_min, 1.0);
   }

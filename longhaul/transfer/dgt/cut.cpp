@@ -8,7 +8,7 @@
 namespace longhaul::transfer::dgt {
 namespace {
 
-// What one stretch and one tensor have in common. Its blocks end where the tensor's do.
+// The intersection of a range and a tensor. Its blocks end at the tensor's block boundaries.
 struct Piece {
   std::uint64_t at = 0, end = 0;
   std::uint32_t tensor = 0;
@@ -23,7 +23,7 @@ struct Piece {
   }
 };
 
-// Ascending, until `visit` answers false.
+// Visits the pieces in ascending order until `visit` returns false.
 void for_each_piece(const std::vector<Range>& ranges, const Layout& layout, std::uint64_t block,
                     auto&& visit) {
   LH_CHECK(block > 0);

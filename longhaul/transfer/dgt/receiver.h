@@ -1,13 +1,13 @@
 #pragma once
-// The receiving end of differential transfers: puts pushes together from their blocks, hands each
-// on once its reliable blocks are in, and keeps account of every block.
+// The receiving end of differential transfers: assembles pushes from their blocks, passes each on
+// once its reliable blocks have arrived, and counts every block.
 //
-// A block that comes before its push was handed on is fresh. After that it is late: it is carried
-// (added to the next push, while it is no more than max_late pushes old), or dropped. What a block
-// is counted as never changes, and an account is closed max_late + 2 pushes later.
+// A block that arrives before its push was passed on is fresh. A later block is late: it is carried
+// (added to the next push, while it is no more than max_late pushes old), or dropped. The category
+// of a block never changes, and an account is closed max_late + 2 pushes later.
 //
-// Kept of one peer: max_late + 2 open pushes a stream, and at most so many vectors in bytes.
-// Owned by Dgt. A block is asked of the owner (VectorPort) only when its push is whole.
+// Memory per peer: max_late + 2 open pushes a stream, and at most most_kept() bytes. Owned by Dgt.
+// The owner (VectorPort) decodes a block only after its push is complete.
 #include <algorithm>
 #include <cfloat>
 #include <deque>
@@ -21,18 +21,18 @@
 
 namespace longhaul::transfer::dgt {
 
-// Values of a block: no more than a chunk has.
+// Returns the values of a block: no more than a chunk has.
 inline std::uint64_t block_values(const Config& config, const Place& place) {
   return place.standing_for(std::min(config.block_bytes, place.chunk_bytes) / sizeof(float));
 }
 
 class Receiver {
-  static constexpr std::uint64_t kBlockCost = 64;       // of keeping a block, beside its bytes
-  static constexpr std::size_t kMostStreams = 1 << 14;  // of a peer
-  static constexpr std::uint64_t kMostFigures = 1024;   // that a vector has beside the model
+  static constexpr std::uint64_t kBlockCost = 64;       // bytes to keep a block, besides its own
+  static constexpr std::size_t kMostStreams = 1 << 14;  // per peer
+  static constexpr std::uint64_t kMostFigures = 1024;   // values of a vector besides the model
   static constexpr std::uint64_t kAccountsKept = 2;     // pushes beyond max_late
 
-  // As overlays have it: more than twice the model is a lie.
+  // Returns the same limit as in overlays: more than twice the model is a lie.
   static std::uint64_t longest_vector(const Layout& layout) {
     return 2 * layout.size() + kMostFigures;
   }
@@ -41,7 +41,7 @@ class Receiver {
     return float(std::clamp(v, -double(FLT_MAX), double(FLT_MAX)));
   }
 
-  // The stretch that a block lies in.
+  // Returns the index of the range that contains the block.
   static std::optional<std::size_t> stretch_of(const std::vector<Range>& ranges,
                                                const Range& block) {
     const auto after = std::upper_bound(
@@ -129,7 +129,7 @@ class Receiver {
     return Ok{};
   }
 
-  // when a push is handed on though blocks are missing
+  // Returns the time when a push is passed on although blocks are missing.
   std::optional<Time> due() const {
     std::optional<Time> first;
     for (const auto& [rank, peer] : peers_)
@@ -139,21 +139,22 @@ class Receiver {
     return first;
   }
 
-  // What cannot be handed on by then was in order when its end came: a view has overtaken it.
+  // Passes on the pushes that are due. One that fails here was valid when its end arrived: a view
+  // has overtaken it.
   void on_time(Time now) {
     for (auto& [rank, peer] : peers_)
       for (auto& [id, stream] : peer.streams) (void)bool(hand_on_ready(rank, stream, now));
   }
 
-  // all that is here of it; what it sends after that begins anew
+  // Discards everything of this peer; its streams start again after that.
   void lose(Rank from) { peers_.erase(from); }
 
   // To be drained by the owner.
   std::deque<Arrival> arrivals;
   std::deque<std::pair<Rank, Receipt>> receipts;
-  std::deque<Account> accounts;  // closed ones
+  std::deque<Account> accounts;  // closed accounts
   std::uint64_t duplicates() const { return duplicates_; }
-  // bytes
+  // Returns bytes.
   std::uint64_t kept(Rank from) const {
     const auto peer = peers_.find(from);
     return peer == peers_.end() ? 0 : peer->second.kept;
@@ -173,15 +174,15 @@ class Receiver {
   }
 
  private:
-  struct Open {  // not handed on
+  struct Open {  // a push that was not passed on
     std::optional<End> end;
     std::map<std::uint32_t, Payload> blocks;
-    std::uint32_t missing = 0;  // reliable ones, once the end is here
+    std::uint32_t missing = 0;  // reliable blocks, once the end has arrived
     Bitmap expired;
     std::optional<Time> due;
     void state(auto& ar) { ar(end, blocks, missing, expired, due); }
   };
-  struct Told {  // handed on not long ago
+  struct Told {  // a push that was passed on recently
     std::vector<Range> ranges;
     Bitmap offered, seen;
     Account account;
@@ -194,7 +195,7 @@ class Receiver {
   };
   using BlockId = std::pair<std::uint64_t, std::uint32_t>;  // push, number
   struct Stream {
-    std::uint64_t next = 0;  // pushes below it are open, handed on, or given up
+    std::uint64_t next = 0;  // lower pushes are open, passed on, or given up
     std::map<std::uint64_t, Open> open;
     std::map<std::uint64_t, Told> told;
     std::map<BlockId, Carried> carry;
@@ -205,7 +206,7 @@ class Receiver {
     std::uint64_t kept = 0;
     void state(auto& ar) { ar(streams, kept); }
   };
-  using Numbers = std::vector<std::vector<float>>;  // by stretch
+  using Numbers = std::vector<std::vector<float>>;  // by range
 
   Result<Stream*> stream(Rank from, const StreamId& id) {
     auto& streams = peers_[from].streams;
@@ -251,7 +252,7 @@ class Receiver {
     return Ok{};
   }
 
-  // The push was handed on or given up.
+  // Takes a block of a push that was passed on or given up.
   void take_late(Peer& peer, Stream& stream, std::uint64_t push, std::uint32_t number,
                  Payload bytes) {
     const auto found = stream.told.find(push);
@@ -314,7 +315,7 @@ class Receiver {
     return Ok{};
   }
 
-  // Zeros, and the blocks that are here. Empty: the owner has no use for the vector any more.
+  // Returns zeros, and the blocks that have arrived. Empty: the owner no longer needs the vector.
   Result<Numbers> assemble(const Open& open, const std::vector<Block>& blocks, Told& told) {
     const End& end = *open.end;
     Numbers numbers(end.ranges.size());
@@ -339,12 +340,12 @@ class Receiver {
     return numbers;
   }
 
-  // Oldest push first, then by number, in double, rounded once. If the round of a block is
-  // repeated, which a third node's loss may cause, its vector is given anew, and the block is not
-  // added.
+  // Adds carried blocks, oldest push first, then by number, in double, rounded once. A block is not
+  // added if its round is repeated, for example after a third node's loss: the sender then repeats
+  // the whole vector.
   void add_carried(Peer& peer, Stream& stream, std::uint64_t push, const End& end,
                    Numbers& numbers) {
-    std::map<std::size_t, std::vector<double>> sums;  // by stretch
+    std::map<std::size_t, std::vector<double>> sums;  // by range
     for (const auto& [id, carried] : stream.carry) {
       peer.kept -= cost(carried.bytes);
       Account& account = stream.told.at(id.first).account;
@@ -381,7 +382,8 @@ class Receiver {
     }
   }
 
-  // Their sender has cancelled them. Those with an end wait for the grace alone.
+  // Discards pushes without an end, which their sender has cancelled. Those with an end wait for
+  // the grace alone.
   void give_up(Peer& peer, Stream& stream, std::uint64_t below) {
     std::erase_if(stream.open, [&](const auto& entry) {
       const bool gone = entry.first < below && !entry.second.end;
@@ -401,8 +403,8 @@ class Receiver {
   const Config config_;
   const std::shared_ptr<const Layout> layout_;
   const bool phantom_;
-  const std::uint64_t block_;    // values
-  const std::uint64_t longest_;  // vector
+  const std::uint64_t block_;    // values of a block
+  const std::uint64_t longest_;  // values of the longest vector
   const std::uint64_t most_kept_;
   VectorPort* port_ = nullptr;
   std::map<Rank, Peer> peers_;

@@ -1,8 +1,8 @@
 #pragma once
-// With late = "return": what the receiver did not count, kept by the sender until it is added to
-// the next vector. A residual is taken when a push is made; what its receipt does not count comes
-// back, and all that was taken comes back if the push is undone. So over a run
-//   sum of what was counted = sum of what was given - residual.
+// With late = "return": the values that the receiver did not count, kept by the sender until it
+// adds them to the next vector. A push takes the residual. Blocks that its receipt does not count
+// are added to the residual, and so is everything taken if the push is undone. So over a run
+//   sum of counted values = sum of given values - residual.
 #include <algorithm>
 #include <cfloat>
 #include <map>
@@ -22,7 +22,7 @@ class Residuals {
 
  public:
   using Vector = std::pair<std::uint32_t, std::uint32_t>;  // group, range
-  // Adds the residual to these values of the vector, and forgets it. What was added.
+  // Adds the residual to these values of the vector, and forgets it. Returns the added values.
   std::vector<float> take(const Vector& vector, std::uint64_t offset, std::span<float> values) {
     const auto known = vectors_.find(vector);
     if (known == vectors_.end() || known->second.size() <= offset) return {};
@@ -54,17 +54,18 @@ class Residuals {
   void state(Archive& ar) { ar(vectors_); }
 
  private:
-  std::map<Vector, std::vector<float>> vectors_;  // as long as what was given to them
+  std::map<Vector, std::vector<float>> vectors_;  // as long as the values added to them
 };
 
-// What a push has taken and sent, until its round is over: if the round is repeated, which a third
-// node's loss may cause, all of it is given anew, and what this push did is undone.
+// The values that a push has taken and sent, kept until its round has ended. If the round is
+// repeated, for example after a third node's loss, the vector is sent again, and this push is
+// undone.
 struct PushRecord {
-  struct Part {  // a block that was offered
+  struct Part {  // an offered block
     std::uint32_t number = 0;
     std::uint64_t offset = 0;
-    std::vector<float> sent;   // empty: it went reliably
-    std::vector<float> taken;  // of it, from the residual; empty: nothing
+    std::vector<float> sent;   // empty: sent reliably
+    std::vector<float> taken;  // part of it from the residual; empty: none
     void state(auto& ar) { ar(number, offset, sent, taken); }
   };
   Rank to = 0;
@@ -73,18 +74,18 @@ struct PushRecord {
   Epoch epoch = 0;
   Round round = 0;
   std::vector<Part> parts;
-  std::optional<Bitmap> counted;  // its receipt is here
+  std::optional<Bitmap> counted;  // set when its receipt has arrived
   Residuals::Vector vector() const { return {stream.group, stream.range}; }
   void state(auto& ar) { ar(to, stream, push, epoch, round, parts, counted); }
 };
-// Its receipt has come: what does not count goes to the residual.
+// Called when the receipt has arrived: adds the blocks that do not count to the residual.
 inline void settle(PushRecord& push, const Bitmap& counted, Residuals& residuals) {
   for (const PushRecord::Part& part : push.parts)
     if (!has(counted, part.number)) residuals.give(push.vector(), part.offset, part.sent);
   push.counted = counted;
 }
 
-// As if it had never been made.
+// Restores the residual as if the push had never been made.
 inline void undo(const PushRecord& push, Residuals& residuals) {
   for (const PushRecord::Part& part : push.parts) {
     if (push.counted && !has(*push.counted, part.number)) {

@@ -1,13 +1,12 @@
 #pragma once
 // The sending end of differential transfers: cuts vectors into blocks, ranks them, and queues each
-// on its channel. Channel 0 is reliable and in the class of service that the owner asked for; of
-// the others each has a lower priority than the one before, best effort. To one peer nothing goes
-// on a channel while something waits on one before it.
+// on its channel. Channel 0 is reliable, with the service that the owner requested. All other
+// channels are best effort, each with a lower priority than the one before. A peer gets nothing of
+// a channel while something waits on an earlier one.
 //
-// A vector is encoded when it is pushed, since its owner may forget it once its reliable blocks are
-// out: memory is the vector as encoded, until it is sent or has expired. With late = "return" what
-// goes best effort is kept as fp32, too, until the receipt.
-// Owned by Dgt.
+// A vector is encoded when it is pushed, because its owner may forget it once its reliable blocks
+// have gone. Memory: the encoded vector, until it is sent or has expired. With late = "return"
+// best-effort values are also kept as fp32, until the receipt. Owned by Dgt.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -38,7 +37,7 @@ class Sender {
 
   void attach(VectorPort& port) { port_ = &port; }
 
-  // False for the first vector of a stream: it is to go as a whole.
+  // Returns false for the first vector of a stream, which must be sent as a whole.
   bool knows(const Outgoing& out) const {
     const auto peer = peers_.find(out.to);
     return peer != peers_.end() && peer->second.streams.contains(stream_of(out));
@@ -68,7 +67,7 @@ class Sender {
     peer.pushes.push_back(std::move(push));
   }
 
-  // Hands over what the host has room for; best effort only if `best_effort`.
+  // Sends as much as the host has room for; best effort only if `best_effort`.
   void pump(Rank to, bool best_effort, Turn& turn) {
     const auto found = peers_.find(to);
     if (found == peers_.end()) return;
@@ -79,7 +78,7 @@ class Sender {
     std::erase_if(peer.pushes, [](const Push& push) { return push.empty(); });
   }
 
-  // for whom something is queued
+  // Returns the peers for which something is queued.
   std::vector<Rank> receivers() const {
     std::vector<Rank> ranks;
     for (const auto& [rank, peer] : peers_)
@@ -87,7 +86,7 @@ class Sender {
     return ranks;
   }
 
-  // A push whose end is out stays: its other blocks are late at most.
+  // Cancels pushes, except those whose end is sent: their other blocks are late at most.
   void cancel(const TransferKey& key, std::optional<Rank> to) {
     for (auto& [rank, peer] : peers_) {
       if (to && *to != rank) continue;
@@ -98,7 +97,7 @@ class Sender {
     }
   }
 
-  // values not with the host
+  // Returns the number of values that the host does not have.
   std::uint64_t remaining(const TransferKey& key, Rank to) const {
     std::uint64_t values = 0;
     const auto peer = peers_.find(to);
@@ -135,7 +134,7 @@ class Sender {
     return Ok{};
   }
 
-  // Whether it had counted what has no receipt nobody can tell; its rounds are repeated.
+  // Undoes pushes without a receipt, which the peer may have counted; its rounds are repeated.
   void lose(Rank to) {
     std::erase_if(records_, [&](const PushRecord& record) {
       const bool open = record.to == to && !record.counted;
@@ -166,7 +165,7 @@ class Sender {
   struct Push {
     End end;
     Service service;
-    bool ended = false;  // the end is out
+    bool ended = false;  // the end is sent
     std::vector<std::deque<Waiting>> channels;
     std::uint64_t bytes = 0;
     Time since{0};
@@ -183,7 +182,7 @@ class Sender {
     }
   };
   struct Peer {
-    std::map<StreamId, std::uint64_t> streams;  // their next push
+    std::map<StreamId, std::uint64_t> streams;  // next push of each
     std::deque<Push> pushes;                    // in order of begin()
     void state(auto& ar) { ar(streams, pushes); }
   };
@@ -192,12 +191,13 @@ class Sender {
     return {out.key.vector.group, out.key.vector.range, out.ranges.front().offset};
   }
 
-  // The values of the blocks, with what was returned of them, and C of each; 0: not offered.
+  // Returns C of each block, 0: not offered. Sets the values of the blocks, with their residual
+  // added.
   std::vector<float> weigh(const Outgoing& out, const std::vector<Block>& blocks,
                            std::vector<std::vector<float>>& values, PushRecord& record) {
     std::vector<float> c(blocks.size(), 1);
     std::span<const float> given;
-    std::size_t next = 0;  // stretch
+    std::size_t next = 0;  // index of the next range
     Range stretch;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const Range& range = blocks[i].range;
@@ -243,8 +243,8 @@ class Sender {
     }
   }
 
-  // An attempt that came to nothing: its vector is given again. Nothing of older rounds is undone,
-  // and whoever has not sent a receipt for long will not.
+  // Undoes pushes of a failed attempt, because its vector is sent again. Pushes of older rounds are
+  // undone only if their receipt is long overdue.
   void undo_repeated(const Outgoing& out) {
     const VectorId& vector = out.key.vector;
     std::erase_if(records_, [&](const PushRecord& record) {
@@ -256,7 +256,7 @@ class Sender {
     });
   }
 
-  // It was not sent.
+  // Undoes a push that was not sent.
   void forget(Rank to, const StreamId& stream, std::uint64_t push) {
     std::erase_if(records_, [&](const PushRecord& record) {
       const bool found = record.to == to && record.stream == stream && record.push == push;
@@ -265,7 +265,7 @@ class Sender {
     });
   }
 
-  // Best-effort blocks of pushes below `below`, and with sender_drop of all that have ended.
+  // Drops the best-effort blocks of ended pushes below `below`.
   void expire(Peer& peer, const StreamId& id, std::uint64_t below, Rank to, Turn& turn) {
     for (Push& push : peer.pushes)
       if (push.end.stream == id && push.end.push < below && push.ended) {
@@ -284,14 +284,15 @@ class Sender {
       turn.send(to, Expired{push.end.stream, push.end.push, std::move(blocks)}, {}, push.service);
   }
 
-  // The first push of its stream that may still be handed on: all before it are out or cancelled.
+  // Returns the first push of its stream that may still be passed on: all before it are sent or
+  // cancelled.
   std::uint64_t oldest(const Peer& peer, const StreamId& id, std::uint64_t push) const {
     for (const Push& other : peer.pushes)
       if (other.end.stream == id && !other.ended) return std::min(other.end.push, push);
     return push;
   }
 
-  // True: nothing reliable is left.
+  // Returns true if nothing reliable is left.
   bool pump_reliable(Rank to, Peer& peer, Turn& turn) {
     for (Push& push : peer.pushes) {
       if (push.ended) continue;
@@ -316,7 +317,7 @@ class Sender {
     return true;
   }
 
-  // As many blocks as fit a chunk, or a datagram; one at least.
+  // Sends as many blocks as fit a chunk, or a datagram; one at least.
   void send_blocks(Rank to, Push& push, std::size_t channel, const Service& service, Turn& turn) {
     std::deque<Waiting>& queue = push.channels[channel];
     const double most = channel == 0 ? chunk_bytes_ : double(kDatagram - kBlocksHeader);
@@ -324,7 +325,7 @@ class Sender {
     Blocks blocks{push.end.stream, push.end.push, {}, {}};
     std::vector<Payload> bodies;
     std::size_t bytes = 0;
-    double used = 0;  // on the wire
+    double used = 0;  // bytes on the wire
     while (!queue.empty()) {
       const std::size_t size = queue.front().bytes.size();
       const double taken = double(size) * wire_scale_ + per_block;
@@ -358,7 +359,7 @@ class Sender {
   const Config config_;
   const std::shared_ptr<const Layout> layout_;
   const bool phantom_;
-  const std::uint64_t block_;              // values
+  const std::uint64_t block_;              // values of a block
   const double wire_scale_, chunk_bytes_;  // on the wire
   VectorPort* port_ = nullptr;
   Contributions contributions_;
