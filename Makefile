@@ -16,6 +16,7 @@ export CCACHE_DEPEND ?= 1
 .NOTPARALLEL:
 
 .PHONY: help setup setup-build setup-nightly build package wheel demo test test-python-2 nightly
+.PHONY: docs
 .PHONY: asan tsan sanitize-launch fuzz mutants format clean
 BENCHES := bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine bench-dgt \
   bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast \
@@ -50,6 +51,11 @@ package: build  ## a Debian package of the program, its headers, man page, Pytho
 
 wheel: setup-build  ## the Python package: dist/longhaul-*.whl (tools come from PyPI)
 	@scripts/wheel
+
+docs:  ## the documentation as a site: build/site/index.html
+	@scripts/setup --docs
+	mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 demo:  ## train lenet on MNIST over four unequal sites with three strategies and seeds, print one table
 	@scripts/demo
