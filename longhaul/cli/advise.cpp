@@ -1,8 +1,4 @@
 // longhaul plan: finds the combination that reaches the job's target first on its network.
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -27,6 +23,7 @@
 #include "longhaul/cli/run_options.h"
 #include "longhaul/report/run_reader.h"
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/folder_lock.h"
 #include "longhaul/run/interrupt.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/job/parts.h"
@@ -154,9 +151,7 @@ class Adviser {
     advice_.name = job.job.name;
     folder_ = args_.common.out.empty() ? "runs/" + job.job.name + "-plan" : args_.common.out;
     advice_.folder = folder_;
-    std::error_code code;
-    if (!std::filesystem::is_empty(folder_, code) && !code && !args_.common.force &&
-        !args_.common.resume)
+    if (holds_files() && !args_.common.force && !args_.common.resume)
       return invalid(folder_ +
                      ": exists already; --resume goes on with its trials, --force replaces it, "
                      "--out DIR writes elsewhere");
@@ -169,6 +164,14 @@ class Adviser {
     candidates_.emplace(args_.common, job);
     run::preload_torch_library(job);
     return Ok{};
+  }
+
+  // Returns true if an earlier plan has left more than its lock.
+  bool holds_files() const {
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_, code))
+      if (entry.path().filename() != run::FolderLock::kFile) return true;
+    return false;
   }
 
   Status check_arguments() const {
@@ -189,19 +192,16 @@ class Adviser {
     return Ok{};
   }
 
-  // Locks the folder until this process ends.
+  // Locks the folder as long as this object lives.
   Status lock() {
     LH_TRY(run::make_folder(folder_));
-    const std::string file = folder_ + "/plan.lock";
-    const int at = ::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-    if (at < 0)
-      return invalid(file + ": cannot be created; --out DIR names another folder for the trials");
-    if (::flock(at, LOCK_EX | LOCK_NB) != 0) {
-      ::close(at);
-      return invalid(folder_ +
-                     ": another plan runs there; wait for its end, or name another "
-                     "folder with --out DIR");
-    }
+    lock_.emplace(folder_);
+    if (!lock_->take())
+      return invalid(fmt::format(
+          "{}: another plan runs there ({}); wait for its end, or name another folder with --out "
+          "DIR",
+          folder_, lock_->owner()));
+    lock_->sign();
     return Ok{};
   }
 
@@ -519,6 +519,7 @@ class Adviser {
   const AdviseArgs& args_;
   const AdviseClock::time_point begin_ = AdviseClock::now();
   std::string folder_;
+  std::optional<run::FolderLock> lock_;
   std::optional<AdviseCandidates> candidates_;
   std::uint64_t training_samples_ = 0, samples_ = 0;  // in the data; computed by all trials
   KeptTrials kept_;

@@ -194,7 +194,6 @@ std::optional<Candidate> AdviseCandidates::timed(const Choice& choice) {
   max_rounds_.emplace(one.label, std::exchange(one.job.stop.max_rounds, std::uint64_t{1} << 53));
   at->second =
       Candidate{.label = one.label,
-                .sets = {},
                 .sync = choice.sync,
                 .overlay = choice.overlay,
                 .codec = choice.codec,

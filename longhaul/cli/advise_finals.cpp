@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -61,9 +60,7 @@ double drawn_time(const Finalist& finalist, Random& random) {
     const double share = random.uniform();
     times.push_back(target ? target->after + share * (target->by - target->after) : kNever);
   }
-  std::sort(times.begin(), times.end());
-  const std::size_t middle = times.size() / 2;
-  return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+  return report::median(std::move(times));
 }
 
 bool beats(const FrontPoint& a, const FrontPoint& b) {

@@ -12,8 +12,7 @@
 namespace longhaul::cli {
 
 struct Candidate {
-  std::string label;              // "diloco-forest-int8-steps=20-rate=0.08"
-  std::vector<std::string> sets;  // --set arguments: "sync.kind=diloco"
+  std::string label;  // "diloco-forest-int8-steps=20-rate=0.08"
   std::string sync, overlay, codec;
   double samples_per_s = 0;  // samples of all sites per virtual second, predicted without numbers
   std::string family = {};   // label without rates; candidates of one family differ in rates only

@@ -10,7 +10,6 @@ namespace {
 
 Candidate advised(const std::string& label) {
   return {.label = label,
-          .sets = {},
           .sync = label,
           .overlay = "ring",
           .codec = "fp32",

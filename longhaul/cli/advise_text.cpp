@@ -94,8 +94,7 @@ std::string unconfirmed(const Advice& advice) {
   if (!advice.finalists.empty())
     text += fmt::format(
         "  on other seeds it reached that in {} of {} runs of twice the time: the target may be "
-        "more "
-        "than this model learns\n",
+        "more than this model learns\n",
         advice.finalists.front().standing.reached, advice.finalists.front().runs.size());
   for (const Trial& trial : advice.search.ranking)
     if (trial.ran && trial.candidate.sync != best.candidate.sync)
@@ -145,8 +144,9 @@ std::string change_text(const Change& change, const std::string& first) {
   const auto& [label, time] = change.times.front();
   if (!time)
     return fmt::format("  {}: none of {} gets there in time\n", change.what, change.times.size());
-  std::string text = fmt::format("  {}: {}, {}", change.what, label == first ? "the same" : label,
-                                 run::duration_text(*time));
+  std::string text =
+      fmt::format("  {}: {}, {}", change.what, keeps_first(change, first) ? "the same" : label,
+                  run::duration_text(*time));
   for (const auto& [other, then] : change.times)
     if (label != first && other == first)
       text += then ? fmt::format(" ({} {})", first, run::duration_text(*then))
@@ -182,11 +182,11 @@ std::string not_tried(const Advice& advice) {
   std::string kinds;
   for (const std::string& kind : advice.left_out) kinds += (kinds.empty() ? "" : ", ") + kind;
   std::string text = fmt::format(
-      "\nNot tried\n  {} and sync.steps stay as the job has them\n"
+      "\nNot tried\n  {} stay as the job has them\n"
       "  overlays that the prediction without numbers puts behind ({} combinations predicted)\n"
       "  codecs but fp16, int8 and q_top_k, transfers but the job's\n",
-      advice.tunes_rates ? "other keys than optimizer.rate, outer.rate"
-                         : "learning rates, keys but",
+      advice.tunes_rates ? "other keys than optimizer.rate, outer.rate and sync.steps"
+                         : "learning rates and other keys than sync.steps",
       advice.predicted);
   if (!kinds.empty()) text += fmt::format("  {}: not recommended by themselves\n", kinds);
   if (advice.not_predicted > 0)
@@ -200,8 +200,7 @@ std::string not_tried(const Advice& advice) {
 std::string untried(const Advice& advice) {
   std::string text = fmt::format(
       "{}: {} before anything was trained; {} combinations are predicted, the most samples a "
-      "second "
-      "by\n",
+      "second by\n",
       advice.name, advice.interrupted ? "Ctrl-C came" : "the budget was over", advice.predicted);
   constexpr std::size_t kShown = 5;
   for (std::size_t i = 0; i < std::min(kShown, advice.fastest.size()); ++i)

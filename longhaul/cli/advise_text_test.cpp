@@ -45,6 +45,15 @@ TEST(AdviceText, WithoutAWinnerNothingIsWrittenAndRemediesAreNamed) {
   EXPECT_THAT(advice_text(advice, ""), Not(HasSubstr("not written")));
 }
 
+TEST(AdviceText, WhatIsNotTriedDependsOnWhoSaysTheRate) {
+  Advice advice = advice_of({advised_trial("fedavg", 7, 0.5)});
+  EXPECT_THAT(advice_text(advice, ""),
+              HasSubstr("  other keys than optimizer.rate, outer.rate and sync.steps stay as"));
+  advice.tunes_rates = false;
+  EXPECT_THAT(advice_text(advice, ""),
+              HasSubstr("  learning rates and other keys than sync.steps stay as"));
+}
+
 TEST(AdviceText, ATrialShorterThanTheFirstExchangeHasNoScore) {
   const std::string text =
       advice_text(advice_of({advised_trial("fedavg", 7, 0.5), advised_trial("bsp", 1, 0.25),

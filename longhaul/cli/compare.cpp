@@ -159,9 +159,8 @@ class Tuner {
     for (const ComparedJob& one : comparison.jobs) {
       if (!says_rate(one.job))
         return invalid(
-            "--tune: the job's model is a loop of one's own, which has its rate itself: try "
-            "several "
-            "there");
+            "--tune: the job's model is a loop of one's own, which sets its rate itself: try "
+            "several there");
       best.emplace(one.label, one);
     }
     LH_TRY(pass(best, "rate", kRateFactors, scale_rate));
@@ -172,6 +171,7 @@ class Tuner {
       const bool several = one.path.ends_with(fmt::format("/seed-{}", one.job.job.seed));
       one = tuned;
       one.job.job.seed = seed;
+      one.path = run_path(one.label);
       if (several) one.path += fmt::format("/seed-{}", seed);
     }
     return std::move(found_);

@@ -229,15 +229,19 @@ class BesideBulk {
       if (!arrived) continue;
       const Datagram& one = arrived->datagram;
       const bool is_ours = one.token == token_ && one.echo && one.beside;
-      if (!is_ours || one.number >= sent_.size() || round_trips_.size() == kMaxBeside) continue;
-      round_trips_.push_back(seconds(loop_.now() - sent_[one.number]));
+      if (!is_ours || one.number >= sent_.size()) continue;
+      Time& sent = sent_[one.number];
+      if (sent == kAnswered) continue;  // a copy
+      round_trips_.push_back(seconds(loop_.now() - sent));
+      sent = kAnswered;
     }
   }
 
   net::Loop& loop_;
   const std::uint64_t token_;
   const MarkedSocket socket_;
-  std::vector<Time> sent_;  // index: number
+  static constexpr Time kAnswered{-1};
+  std::vector<Time> sent_;  // index: number of the datagram; or kAnswered
   std::vector<double> round_trips_;
   std::unique_ptr<net::Watch> watch_;
   net::Timer timer_;

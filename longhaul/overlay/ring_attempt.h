@@ -249,7 +249,7 @@ class Ring final : public Topology {
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(phases,
                    "streamed: a piece is passed on when it comes; sequential: when its whole "
-                   "segment is here",
+                   "segment has arrived",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(order,
                    "in which order workers stand: id, by rank; bandwidth, so that the slowest hop "

@@ -1,16 +1,15 @@
 #include "longhaul/run/run_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "longhaul/run/atomic_file.h"
+#include "longhaul/run/folder_lock.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/status_file.h"
 
@@ -26,7 +25,6 @@ constexpr const char* kOurFiles[] = {
     "index.sqlite-wal", "tensorboard",   "api.json",     "best.pt",         "last.pt",
     "best.f32",         "last.f32",      "model.f32",    "data.json",       "samples.bin",
     "facts.bin",        "votes.bin",     "job.toml"};
-constexpr const char* kLock = "lock";
 // The files of a run are for its user and group; a stricter umask stays.
 constexpr mode_t kOthersMask = 0027;
 
@@ -45,7 +43,8 @@ bool is_used(const std::string& path) {
   std::error_code code;
   const std::string begun = fmt::format("job.toml{}", kTemporary);
   for (const auto& entry : fs::directory_iterator(path, code))
-    if (entry.path().filename() != begun && entry.path().filename() != kLock) return true;
+    if (entry.path().filename() != begun && entry.path().filename() != FolderLock::kFile)
+      return true;
   return false;
 }
 
@@ -64,55 +63,6 @@ void remove_ours(const std::string& path) {
 }
 
 }  // namespace
-
-// The file RUN/lock, which the kernel locks for as long as its owner lives. The file holds the
-// owner's process id and host.
-class RunFolder::Lock {
- public:
-  explicit Lock(const std::string& folder) : file_(open(folder)) {}
-  ~Lock() {
-    if (file_ >= 0) ::close(file_);
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
-  // Opens the file in the remade folder, and closes the old one.
-  void open_again(const std::string& folder) {
-    if (file_ >= 0) ::close(file_);
-    file_ = open(folder);
-  }
-  // Returns false if another process has the lock. Some network file systems have no locks.
-  bool take() {
-    if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0) return true;
-    return errno != EWOULDBLOCK;
-  }
-  void sign() {
-    if (file_ < 0) return;
-    const std::string host = host_name();
-    const std::string text =
-        fmt::format("process {} on {}\n", ::getpid(), host.empty() ? "unknown host" : host);
-    if (::ftruncate(file_, 0) == 0) (void)!::pwrite(file_, text.data(), text.size(), 0);
-  }
-  std::string owner() const {
-    char text[512] = "";
-    const ssize_t size = ::pread(file_, text, sizeof text - 1, 0);
-    std::string owner(text, size > 0 ? std::size_t(size) : 0);
-    owner.erase(owner.find_last_not_of('\n') + 1);
-    return owner.empty() ? "another process" : owner;
-  }
-  static Error in_use(const std::string& path, const std::string& owner) {
-    return invalid(
-        fmt::format("{}: {} uses it; end that one first, or choose another folder with "
-                    "--out",
-                    path, owner));
-  }
-
- private:
-  static int open(const std::string& folder) {
-    return ::open((folder + "/" + kLock).c_str(), O_RDWR | O_CLOEXEC | O_CREAT, 0644);
-  }
-  int file_;
-};
 
 Result<Job> job_of_run(const std::string& folder) {
   if (!fs::is_directory(folder)) return unavailable(fmt::format("{}: no such run folder", folder));
@@ -133,8 +83,8 @@ Status RunFolder::check(const std::string& path, const Job& job, ExistingFolder 
   const bool there = fs::exists(path, code);
   if (there && !fs::is_directory(path, code))
     return invalid(fmt::format("{}: is not a folder; choose another with --out", path));
-  if (fs::exists(path + "/" + kLock, code))
-    if (Lock lock(path); !lock.take()) return Lock::in_use(path, lock.owner());
+  if (fs::exists(path + "/" + FolderLock::kFile, code))
+    if (FolderLock lock(path); !lock.take()) return FolderLock::in_use(path, lock.owner());
   const bool used = is_used(path);
   existing = resolve(path, existing);
   if (existing == ExistingFolder::resume) {
@@ -158,8 +108,8 @@ Result<RunFolder> RunFolder::open(std::string path, const Job& job, ExistingFold
   const bool is_new = !is_used(path);
   ::umask(::umask(kOthersMask) | kOthersMask);
   LH_TRY(make_folder(path));
-  auto lock = std::make_shared<Lock>(path);
-  if (!lock->take()) return Lock::in_use(path, lock->owner());
+  auto lock = std::make_shared<FolderLock>(path);
+  if (!lock->take()) return FolderLock::in_use(path, lock->owner());
   lock->sign();
   remove_temporaries(path);
   RunFolder folder(std::move(path), to_toml(job), is_new, std::move(lock));
@@ -177,7 +127,7 @@ Result<bool> RunFolder::restore() const {
     return Error{Error::Kind::io,
                  fmt::format("{}: cannot be made again: {}", path_, code.message())};
   lock_->open_again(path_);
-  if (!lock_->take()) return Lock::in_use(path_, lock_->owner());
+  if (!lock_->take()) return FolderLock::in_use(path_, lock_->owner());
   lock_->sign();
   LH_TRY(write_atomically(file("job.toml"), job_));
   return true;
@@ -188,12 +138,12 @@ void RunFolder::discard() const {
   remove_temporaries(path_);
   remove_ours(path_);
   std::error_code code;
-  fs::remove(file(kLock), code);
+  fs::remove(file(FolderLock::kFile), code);
   fs::remove(path_, code);  // if it holds no other files
 }
 
 Status RunFolder::clear(const std::string& path) {
-  if (Lock lock(path); !lock.take()) return Lock::in_use(path, lock.owner());
+  if (FolderLock lock(path); !lock.take()) return FolderLock::in_use(path, lock.owner());
   remove_temporaries(path);
   remove_ours(path);
   return Ok{};

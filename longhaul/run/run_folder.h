@@ -8,6 +8,8 @@
 
 namespace longhaul::run {
 
+class FolderLock;
+
 enum class ExistingFolder {
   refuse,          // an existing folder is an Error that names --force and --resume
   force,           // removes the files of an earlier run
@@ -44,13 +46,12 @@ class RunFolder {
   std::string checkpoints() const { return file("checkpoints"); }
 
  private:
-  class Lock;
-  RunFolder(std::string path, std::string job, bool is_new, std::shared_ptr<Lock> lock)
+  RunFolder(std::string path, std::string job, bool is_new, std::shared_ptr<FolderLock> lock)
       : path_(std::move(path)), job_(std::move(job)), is_new_(is_new), lock_(std::move(lock)) {}
   std::string path_;
   std::string job_;  // job.toml
   bool is_new_;      // the folder was empty
-  std::shared_ptr<Lock> lock_;
+  std::shared_ptr<FolderLock> lock_;
 };
 
 // Returns the job of a run folder.

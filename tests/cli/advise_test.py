@@ -137,6 +137,14 @@ class Plan(Runs):
             "compare", "own.toml", "--sync", "fedavg", "--tune", "--sweep", "optimizer.rate=1,2",
             code=2).stderr)
 
+    def test_a_plan_that_could_not_begin_leaves_its_folder_free(self):
+        text = JOB.replace('{kind = "synthetic", batch = 8}', '{kind = "csv", path = "a.csv", '
+                           'target = "y"}')
+        (self.folder / "csv.toml").write_text(text)
+        for _ in range(2):
+            self.assertIn("a.csv", self.longhaul("plan", "csv.toml", "--out", "free",
+                                                 code=2).stderr)
+
     def test_one_plan_at_a_time_in_a_folder(self):
         (self.folder / "small.toml").write_text(JOB)
         first = subprocess.Popen([LONGHAUL, "plan", "small.toml", "--out", "busy"],
