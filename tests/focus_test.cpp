@@ -1,5 +1,32 @@
-// focus/ over the simulated network: queries over sites, losses, crashes, save and load. The
-// numbered invariants are those of docs/focus.md.
+// focus/ over the simulated network: queries over sites, losses, crashes, save and load.
+//
+// Invariants, tested here and in longhaul/focus/*_test.cpp:
+//   1.  Clusters of 0.0 0.1 0.9 1.0 5.0 at T = 0.5 are {0,1} {2,3} {4}, also with M = 1;
+//       0.0 0.9 0.1 1.0 5.0 gives five with M = 1, three with M = 2: Clustering.Golden*.
+//   2.  T = 0: each object is a cluster, precision is 1, and the recall of a class is the share in
+//       the top K: Tracks.WithoutClustersRecallIsTheShareInTheTopK.
+//   3.  K = all classes: recall 1 at T = 0: the same test.
+//   4.  Recall and candidates never fall as K grows: Tracks.RecallAndCandidatesGrowWithK. Postings
+//       only grow: Index.CandidatesGrowAndKeepWhatTheyWere.
+//   5.  A repeated query checks nothing: FocusQueries.TheSecondQueryChecksNothingAndAnswersTheSame.
+//   6.  An earlier answer is the later one, clipped to its `asof`:
+//       FocusQueries.AnswersGrowWithTheData, Index.CandidatesGrowAndKeepWhatTheyWere,
+//       Index.WhatAQueryHasTakenDoesNotGrow.
+//   7.  Every object is in one cluster; replaying a log twice changes nothing:
+//       Log.ReplayedOnceOrTwiceItIsTheSameIndex.
+//   8.  The answer is the union of the sites' answers, for any order of messages and with
+//       duplicates: FocusQueries.TheAnswerIsTheUnion*, Querier.TheUnionForAnyOrderWithDuplicates.
+//   9.  Rare classes are found through OTHER: Tracks.ARareClassIsFoundThroughOther.
+//   10. A choice reaches the targets by its margin and is not dominated: Parameters.WhatIsChosen*,
+//       Parameters.WhatIsWithin*, Parameters.TheErrorIs*.
+//   11. One cluster per track at T = 0.5, for M = 4 and more:
+//       Tracks.OneClusterATrackHoweverFewAreActive.
+//   12. The table of docs/results/focus.md (The stream) holds for the mean of eight streams:
+//       TracksNightly.TheTableHoldsInTheMeanOfEightStreams.
+// Other tests: silent and faulty peers, Checks.*, Verifier.*, FocusLosses.*; new models,
+// FocusModels.*; drift, ResamplerTest.*; changed parameters, Index.AdoptedParameters*; models from
+// files, Inference.*; images to queries, tests/cli/sample_test.py; a killed site over sockets,
+// tests/cli/serve_losses_test.py.
 #include "longhaul/focus/focus_node.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // gaia over links in virtual time: what sites have moved is in the model that all end with, whoever
-// is lost, returns or stands still when (gaia.md, invariant 2), and the selective barrier (11).
+// is lost, returns or stands still when (sync/gaia_test.cpp, invariant 2), and the selective
+// barrier (11).
 #include <cmath>
 
 #include "longhaul/sync/gaia.h"
@@ -179,7 +180,7 @@ Played play(std::uint64_t seed) {
   return played;
 }
 
-// gaia.md invariant 2
+// sync/gaia_test.cpp, invariant 2
 void expect_conserved(std::uint64_t from, std::uint64_t to, std::uint64_t stride) {
   int returned = 0, lost = 0, stood_still = 0;
   for (std::uint64_t seed = from; seed < to; seed += stride) {
@@ -227,7 +228,7 @@ bool barrier_with(bool own, const std::string& barrier) {
   return waited;
 }
 
-// gaia.md invariant 11
+// sync/gaia_test.cpp, invariant 11
 TEST(GaiaWorld, WhoReadsAnAnnouncedParameterWaitsForItsUpdate) {
   EXPECT_TRUE(barrier_with(/*own=*/false, "auto"));
   EXPECT_FALSE(barrier_with(/*own=*/true, "auto"));

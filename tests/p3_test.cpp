@@ -39,7 +39,8 @@ struct Queues final : sim::Watcher {
   int overtakes = 0, interrupts = 0;
 };
 
-// p3.md 3. The lower range is that of the part nearest to the input, with fifo that of the output.
+// sync/p3_test.cpp, invariant 3. The lower range is that of the part nearest to the input, with
+// fifo that of the output.
 TEST(P3InTime, NoChunkLeavesWhileOneOfALowerPartWaits) {
   for (const char* order : {"shallow_first", "fifo"}) {
     const JobSpec spec = p3_spec("hub", order);

@@ -1,4 +1,14 @@
 // What `longhaul perf` measures, in the simulator.
+//
+// Invariants (the commands: tests/cli/perf_test.py, perf_lab_test.py):
+//   M1 a ring of equal sites takes 2 (n-1) (L + T/n)
+//   M2 laps are equal
+//   M3 bytes are those of the exchange
+//   M4, M5 a right result passes, of a mean and of a broadcast
+//   M6 the traffic of a broadcast: direct n - 1/n vectors (the root scatters (n-1)/n, then all
+//      nodes send their share); hub, rack and binary n - 1; others send more and are refused
+//   M7 a wrong result is found
+//   M8 a lost node ends the measurement
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/perf/measurement.h"
 

@@ -92,7 +92,7 @@ RoundCount rounds_of(const JobSpec& spec) {
   return rounds;
 }
 
-// selmcast.md invariant 10.
+// sync/selmcast_test.cpp, invariant 10.
 TEST(SelmcastSsp, Inv10_NobodyIsFurtherAheadThanItMayBe) {
   for (const std::int64_t staleness : {0, 1, 4}) {
     if (kGate && staleness == 1) continue;
@@ -130,9 +130,9 @@ TEST(SelmcastSsp, StepsThatVaryHoldUpFewer) {
   EXPECT_LT(stale, 0.8 * lock_step);
 }
 
-// selmcast.md invariant 9: of every ordered pair the gap between completed deliveries is k + 1
-// rounds of the sender at most, withdrawn ones included, and from the start on, whichever receivers
-// are chosen.
+// sync/selmcast_test.cpp, invariant 9: of every ordered pair the gap between completed deliveries
+// is k + 1 rounds of the sender at most, withdrawn ones included, and from the start on, whichever
+// receivers are chosen.
 TEST(Selmcast, Inv9_NoGapIsLongerThanTheRuleAllows) {
   for (const char* variant : {"selmcast", "selmcast_ssp"})
     for (const char* receivers : {"selmcast", "orpheus"})

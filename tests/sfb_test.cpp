@@ -37,7 +37,7 @@ struct Clocks final : sim::Watcher {
   Round most = 0;
 };
 
-// sfb.md 6.
+// sync/sfb_test.cpp, invariant 6.
 TEST(SfbInTime, RunningClocksDifferByStalenessAtMost) {
   for (const char* spread : {"full", "tree", "site", "partial"})
     for (const std::int64_t staleness : {0, 1, 2}) {
@@ -55,7 +55,7 @@ TEST(SfbInTime, RunningClocksDifferByStalenessAtMost) {
     }
 }
 
-// sfb.md 14: with relays lost, too.
+// sync/sfb_test.cpp, invariant 14: with relays lost, too.
 TEST(SfbInTime, SurvivorsEndWithEqualModels) {
   for (const char* spread : {"tree", "site"})
     for (const std::int64_t staleness : {0, 2}) {

@@ -54,7 +54,7 @@ Log log_of(const JobSpec& spec) {
   return log;
 }
 
-// shadowsync.md invariant 8. A round takes 2 delays, an exchange with the centre 4.
+// sync/shadowsync_test.cpp, invariant 8. A round takes 2 delays, an exchange with the centre 4.
 TEST(ShadowSync, SlowMessagesChangeTheTimeOfNoStep) {
   const std::pair<const char*, int> kinds[] = {
       {"shadowsync", 2}, {"shadowsync_bmuf", 2}, {"shadowsync_easgd", 4}};
@@ -74,7 +74,7 @@ TEST(ShadowSync, SlowMessagesChangeTheTimeOfNoStep) {
   }
 }
 
-// shadowsync.md invariant 11: bytes of a round as in docs/costs.md.
+// sync/shadowsync_test.cpp, invariant 11: bytes of a round as in docs/costs.md.
 TEST(ShadowSync, ARoundMovesTheBytesOfItsExchange) {
   const double n = kTrainers;
   for (const bool is_elastic : {false, true}) {
@@ -166,7 +166,7 @@ TEST(ShadowSync, RequestsDoNotWaitBehindTheVectorsOfOtherLanes) {
   EXPECT_NEAR(sum / double(waits.size()), lane_s - 2 * kEach_s, 0.05 * lane_s);
 }
 
-// shadowsync.md invariant 9: of a phantom, too, all stop in the same round.
+// sync/shadowsync_test.cpp, invariant 9: of a phantom, too, all stop in the same round.
 TEST(ShadowSync, PhantomsEndWhenAllAreDone) {
   for (const char* variant : {"shadowsync", "shadowsync_foreground", "shadowsync_easgd"}) {
     if (kGate && variant == std::string("shadowsync")) continue;

@@ -1,3 +1,7 @@
+// Invariants (in this file unless another is named):
+//   - large and small layers, pieces that cut layers, sizes, fp16
+//   - sent and waiting values add up to the sum of u: feedback_test.cpp
+//   - any bytes decode to values or an error: registry_test.cpp, fuzz/codec_fuzz.cpp
 #include <gmock/gmock.h>
 
 #include "longhaul/codec/testing/made.h"

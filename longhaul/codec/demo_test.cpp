@@ -1,3 +1,8 @@
+// Invariants (in this file unless another is named):
+//   - the error bound
+//   - the transform and its inverse give the values back (1e-5): cosine_test.cpp
+//   - sent and kept values add up; any bytes decode to values or an error:
+//     registry_test.cpp, fuzz/codec_fuzz.cpp
 #include <cmath>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,12 @@
 // What dgc adds to a list of the largest values: the warm-up. Momentum and masking are
 // feedback_test.cpp's.
+//
+// Invariants (in this file unless another is named):
+//   - warm-up
+//   - sent and waiting values add up to u; repeats, abandoned rounds, checkpoints:
+//     feedback_test.cpp
+//   - without momentum holds; any bytes decode to values or an error:
+//     registry_test.cpp, fuzz/codec_fuzz.cpp
 #include <algorithm>
 
 #include <gtest/gtest.h>

@@ -1,3 +1,10 @@
+// Invariants of error feedback (in this file unless another is named):
+//   the sum of all delivered q and r equals the sum of all z (1e-5); the same for every
+//          codec: registry_test.cpp
+//   only contractions are wrapped, and they lose less than they are given: registry_test.cpp
+//   momentum with all values sent: SGD if masked, momentum SGD if not (1e-5); sent and
+//          waiting values add up to the sum of u
+//   -      repeats, new cuts, separate ranges, save and load, checkpoints torn at every byte
 #include "longhaul/codec/feedback.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Invariants (in this file unless another is named):
+//   - bit-identical values, with negative zero and subnormal numbers
+//   - any bytes give finite values or an error: here, registry_test.cpp and fuzz/codec_fuzz.cpp
 #include <cfloat>
 #include <cstring>
 #include <limits>

@@ -1,3 +1,6 @@
+// Invariants (in this file unless another is named):
+//   - error at most s/2 for all finite values; zero blocks exact; sizes
+//   - any bytes give finite values or an error: here, registry_test.cpp and fuzz/codec_fuzz.cpp
 #include <algorithm>
 #include <cfloat>
 #include <cmath>

@@ -1,3 +1,8 @@
+// Invariants (in this file unless another is named):
+//   - the largest of each chunk, bins for outliers, the loss, the bytes
+//   - the mean of senders on any node: overlay/reduction_test.cpp, overlay/exchange_test.cpp
+//   - sent and kept values add up with a decay of 1; any bytes decode to values or an error:
+//     registry_test.cpp, fuzz/codec_fuzz.cpp
 #include <set>
 
 #include <gmock/gmock.h>

@@ -1,3 +1,9 @@
+// Invariants (in this file unless another is named):
+//   - exact sums, both error formulas, scaling
+//   - all sets of places are equally likely: select_test.cpp
+//   - unbiased within five standard deviations over many rounds: registry_test.cpp
+//   - and R-4.2 (feedback_test.cpp); any bytes decode to values or an error:
+//     registry_test.cpp, bytes_check_test.cpp and fuzz/codec_fuzz.cpp
 #include <gmock/gmock.h>
 
 #include "longhaul/codec/testing/made.h"

@@ -1,3 +1,7 @@
+// Invariants (in this file unless another is named):
+//   - the error formula, the bytes, sums of `means`
+//   - and R-4.2 (feedback_test.cpp); any bytes decode to values or an error:
+//     registry_test.cpp, bytes_check_test.cpp and fuzz/codec_fuzz.cpp
 #include <cmath>
 #include <cstring>
 

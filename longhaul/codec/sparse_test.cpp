@@ -1,3 +1,7 @@
+// Invariants (in this file unless another is named):
+//   - bit-identical values at any share of zeros; the shorter form
+//   - any bytes decode to values or an error: registry_test.cpp, bytes_check_test.cpp and
+//     fuzz/codec_fuzz.cpp
 #include <gmock/gmock.h>
 
 #include "longhaul/codec/testing/made.h"

@@ -1,3 +1,8 @@
+// Invariants (in this file unless another is named):
+//   - the variance, the bytes
+//   - unbiased within five standard deviations: registry_test.cpp
+//   - any bytes decode to values or an error: registry_test.cpp, bytes_check_test.cpp and
+//     fuzz/codec_fuzz.cpp
 #include <cmath>
 #include <cstring>
 

@@ -1,3 +1,9 @@
+// Invariants (in this file unless another is named):
+//   - the bound, the bytes
+//   - the selection equals sorting (ties, zeros, threshold): select_test.cpp
+//   - lists of any places within their bound; any bytes are a list or an error: indices_test.cpp
+//   - and R-4.2 (feedback_test.cpp); any bytes decode to values or an error:
+//     registry_test.cpp, bytes_check_test.cpp and fuzz/codec_fuzz.cpp
 #include <gmock/gmock.h>
 
 #include "longhaul/codec/testing/made.h"

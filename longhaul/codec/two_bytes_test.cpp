@@ -1,3 +1,10 @@
+// Invariants (in this file unless another is named):
+//   - bf16: every value survives; midpoints and their neighbours round as defined
+//   - bf16 and fp16: the table of errors, clamping, its count in a checkpoint
+//   - fp16: all 65,536 patterns, midpoints and their neighbours: half_test.cpp
+//   - any bytes give finite values or an error: here, registry_test.cpp, bytes_check_test.cpp and
+//     fuzz/codec_fuzz.cpp
+//   - registry_test.cpp
 #include <cfloat>
 #include <cmath>
 #include <cstring>

@@ -1,3 +1,15 @@
+// Invariants:
+//   every pair is measured once, no site is twice in a slot, and the slots are the fewest:
+//     Schedule.* (schedule_test.cpp)
+//   medians, offsets, rates without slow start, queues: Measure.*, RateMeter.* (measure_test.cpp)
+//   messages of strangers, of other versions, and too long ones: Channel.* (channel_test.cpp),
+//     fuzz/doctor_fuzz.cpp
+//   other jobs, other sites, many strangers: Handshake.*, Coordinator.AnotherJobIs*, Participant*
+//   both directions of a pair are measured, and every wait ends: Probe*, Bulk.* (channel_test.cpp)
+//   a missing site is named, and the others continue: Coordinator.WhoDoesNotCome*
+//   thresholds and remedies: Findings.* (report_test.cpp)
+//   rates within 10 %, round trips within 2 ms, a plain queue, a firewall:
+//     tests/cli/doctor_lab_test.py
 #include "longhaul/doctor/coordinate.h"
 
 #include <algorithm>

@@ -1,4 +1,21 @@
 // Bounds of networks that can be solved by hand, and what holds for all.
+//
+// Invariants:
+//   B1 n equal sites: 2 (n-1) M / (n B)
+//   B2 a star with one slow site: M / its rate
+//   B3 two clusters: M / capacity across, one way
+//   B4 beyond 16 sites shared links still count
+//   B5 unlimited rates do not bind
+//   B6 connections limit a pair; a trace counts at its highest rate
+//   B7 more capacity never raises a bound
+//   B8 times scale with bytes over rates
+//   B9 without delays only bandwidth counts
+//   B10 the last byte has the longest path before it
+//   B11 a pair counts from when its bytes can be of use
+//   B12 bytes that cannot arrive are not sent
+//   B13 a varying delay counts as none
+//   B14 delays never lower a bound
+//   B15 no simulated run is faster, on random networks: Perf.B15_* in run/perf_test.cpp
 #include "longhaul/flow/bound.h"
 
 #include <cmath>

@@ -41,7 +41,7 @@ MulticastPlan best_by_trying(const MulticastNetwork& network, const MulticastRou
   return *best;
 }
 
-// The programme of selmcast.md: no choice is quicker, and none as quick has more receivers.
+// The integer programme: no choice is quicker, and none as quick has more receivers.
 TEST(MulticastOptimal, IsWhatTryingAllChoicesFinds) {
   for (std::uint64_t seed = 0; seed < longhaul::testing::cases(40); ++seed) {
     Random random(seed, {});
@@ -68,7 +68,7 @@ TEST(MulticastOptimal, IsWhatTryingAllChoicesFinds) {
   }
 }
 
-// Golden G1 and G3 of selmcast.md: the programme's time lies between the lower bound and that of
+// Golden plans: the programme's time lies between the lower bound and that of
 // algorithm 1. Equal inputs give equal plans.
 TEST(MulticastOptimal, LiesBetweenTheBoundAndAlgorithm1) {
   const MulticastNetwork five{.up = {1, 1, 1, 1, 1}, .down = {1, 0.5, 2, 1, 1}, .by_network = true};

@@ -1,4 +1,4 @@
-// The numbers of the properties are those of docs/sync/selmcast.md.
+// The numbers of the properties are those of sync/selmcast_test.cpp.
 #include "longhaul/flow/multicast.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,15 @@
 // Plans of trees on networks that can be solved by hand, and against the bounds on all.
+//
+// Invariants (B1: bound_test.cpp):
+//   T1 n equal sites reach B1
+//   T2 a slow site is a leaf
+//   T3 clusters cross a backbone once each way
+//   T4 chains and stars, by hand
+//   T5 no plan beats the bound
+//   T6 a plan keeps within all capacities
+//   T7 more capacity never slows a plan; times scale
+//   T8 too many sites are distinguished from unlimited ones
+//   T9 a broadcast over pairs alone takes its narrowest cut
 #include "longhaul/flow/tree_packing.h"
 
 #include <gtest/gtest.h>

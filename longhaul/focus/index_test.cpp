@@ -42,7 +42,8 @@ TEST(Index, ClustersAreFoundUnderTheirClassWithinTheWindow) {
   EXPECT_TRUE(index.candidates(0, kAlways).empty());
 }
 
-// docs/focus.md, invariant 6: candidates are as they were; later objects change later ones alone.
+// tests/focus_test.cpp, invariant 6: candidates are as they were; later objects change later ones
+// alone.
 TEST(Index, WhatAQueryHasTakenDoesNotGrow) {
   Index index(three_classes());
   (void)index.add(seen(1, 0, 0, 1), 0, {});
@@ -55,7 +56,7 @@ TEST(Index, WhatAQueryHasTakenDoesNotGrow) {
   EXPECT_EQ(after[0].intervals.back().to_ns, kSecond);
 }
 
-// docs/focus.md, invariants 4 and 6, on random streams: postings only grow, and what was a
+// tests/focus_test.cpp, invariants 4 and 6, on random streams: postings only grow, and what was a
 // candidate after some objects is one after all, with the same intervals as far as they reach back.
 TEST(Index, CandidatesGrowAndKeepWhatTheyWere) {
   // Seeds 0 to 5 are all values of vote_mean and of top together.
@@ -194,7 +195,7 @@ Buffer state_of(Index& index) {
   return ar.take();
 }
 
-// docs/focus.md, invariant 7.
+// tests/focus_test.cpp, invariant 7.
 TEST(Log, ReplayedOnceOrTwiceItIsTheSameIndex) {
   Index index(three_classes()), again(three_classes());
   Verdicts verdicts(1);
@@ -292,7 +293,7 @@ std::vector<std::uint64_t> clusters_of(Clustering& clustering, std::vector<float
 }
 using Clusters = std::vector<std::uint64_t>;
 
-// docs/focus.md, invariant 1.
+// tests/focus_test.cpp, invariant 1.
 TEST(Clustering, GoldenInOneDimension) {
   Clustering clustering(0.5, 100);
   EXPECT_EQ(clusters_of(clustering, {0.f, 0.1f, 0.9f, 1.f, 5.f}), (Clusters{0, 0, 1, 1, 2}));

@@ -34,7 +34,7 @@ TEST(Parameters, TargetsOutOfReachAreRefusedWithTheBestThereIs) {
            "recall 0.900 and precision 0.800"));
 }
 
-// docs/focus.md, invariant 10, over two cheap models of a stream.
+// tests/focus_test.cpp, invariant 10, over two cheap models of a stream.
 TEST(Parameters, WhatIsChosenReachesTheTargetsAndIsNotDominated) {
   const Tracks tracks(1, 0);
   CheapModel all{0.0004, 100, {}}, ten{0.0001, 10, {}};

@@ -51,7 +51,7 @@ constexpr Interval kWindow{0, 1'000'000};
 constexpr Rank kSites = 3;
 constexpr std::uint64_t kResults = 4;
 
-// docs/focus.md, invariant 8: for any order of messages, with duplicates.
+// tests/focus_test.cpp, invariant 8: for any order of messages, with duplicates.
 TEST(Querier, TheUnionForAnyOrderWithDuplicates) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);

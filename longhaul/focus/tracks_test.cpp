@@ -83,10 +83,10 @@ void expect_table(std::uint64_t streams) {
   }
 }
 
-// docs/focus.md, invariant 12.
+// tests/focus_test.cpp, invariant 12.
 TEST(TracksNightly, TheTableHoldsInTheMeanOfEightStreams) { expect_table(8); }
 
-// docs/focus.md, invariant 11, on the whole stream.
+// tests/focus_test.cpp, invariant 11, on the whole stream.
 TEST(Tracks, OneClusterATrackHoweverFewAreActive) {
   constexpr std::uint64_t kLength = kObjects / kShorter;
   const Tracks tracks(1, 0);
@@ -108,7 +108,7 @@ TEST(Tracks, OneClusterATrackHoweverFewAreActive) {
   EXPECT_GT(three.size(), kLength * 3 / 4);
 }
 
-// docs/focus.md, invariant 4.
+// tests/focus_test.cpp, invariant 4.
 
 TEST(Tracks, RecallAndCandidatesGrowWithK) {
   constexpr std::uint64_t kLength = 2400 / kShorter;
@@ -126,7 +126,7 @@ TEST(Tracks, RecallAndCandidatesGrowWithK) {
   }
 }
 
-// docs/focus.md, invariants 2 and 3.
+// tests/focus_test.cpp, invariants 2 and 3.
 TEST(Tracks, WithoutClustersRecallIsTheShareInTheTopK) {
   constexpr std::uint64_t kLength = longhaul::testing::kGate ? 600 : 1200;
   const Stream stream = stream_of(3, kLength);
@@ -150,9 +150,9 @@ TEST(Tracks, WithoutClustersRecallIsTheShareInTheTopK) {
   EXPECT_EQ(with(stream, 0, 101).recall, 1);
 }
 
-// docs/focus.md, invariant 9: every rare class, beyond the ten specialised ones, is found through
-// OTHER, and its recall is no less than what T and K leave on OTHER's postings: what is lost of a
-// class is in clusters that are not posted there, or that another class represents.
+// tests/focus_test.cpp, invariant 9: every rare class, beyond the ten specialised ones, is found
+// through OTHER, and its recall is no less than what T and K leave on the postings of OTHER: losses
+// of a class are in clusters that are not posted there, or that another class represents.
 TEST(Tracks, ARareClassIsFoundThroughOther) {
   const Stream stream = stream_of(4, 3600 / kShorter, 10);
   for (const double T : {0., .5}) {

@@ -1,3 +1,15 @@
+// Invariants:
+//   parameters stay views into the flat vectors
+//   steps are bit-identical to a plain torch loop, for every optimiser and model
+//   Gradient and ApplyGradient are a LocalStep
+//   a mirror of a device, resuming, torn checkpoints, proximal and scratch steps, threads, factors
+// In other files:
+//   device_test.cpp: gradients, determinism, checkpoints and scores on a GPU, for ten models
+//   solve_test.cpp: the gradient at the solution, by autograd
+//   loss_test.cpp: torch's formulas
+//   models/: layouts, initial values, tables
+//   scorer_test.cpp, script_test.cpp, gpt_test.cpp, muon_test.cpp, model_file_test.cpp,
+//   threads_test.cpp
 #include "longhaul/learn/torch_learner.h"
 
 #include <algorithm>
@@ -433,7 +445,8 @@ TEST(TorchLearner, SufficientFactorsMultiplyToTheGradient) {
   EXPECT_FALSE(learner->step(SufficientFactors{{99}}));
 }
 
-// sfb.md 9: with softmax and cross-entropy each row of the output layer's u sums to 0.
+// sync/sfb_test.cpp, invariant 9: with softmax and cross-entropy each row of the output layer's u
+// sums to 0.
 TEST(TorchLearner, RowsOfTheOutputLayersFactorSumToZero) {
   auto learner = make(mlp_parts());
   const StepResult result = take(*learner, SufficientFactors{{2}});

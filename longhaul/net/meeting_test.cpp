@@ -1,6 +1,12 @@
 // Meeting with whole nodes and their membership, without sockets: processes die at any moment, all
 // of them too, and are started again in any order. What processes do with a Meeting's answers is
 // here as in EventLoop and SiteSession; connections break only when an end of them does.
+//
+// Invariants: each run reaches its last round, or ends with a true reason, in bounded time and with
+// bounded messages. Two lives never both train.
+//   These tests kill every subset of two to five processes before every event, and some again while
+//   they return. tests/several_deaths_test.cpp does the same with real strategies in the simulator,
+//   and tests/cli/deaths_test.py kills random real processes. `make nightly` tries more cases.
 #include "longhaul/net/meeting.h"
 
 #include <cstdlib>

@@ -1,4 +1,33 @@
 // Peers with credentials, several in one loop: who connects, who is refused, and new keys.
+//
+// Invariants: each attempt is refused with one line, leaves nothing behind, and delays no member.
+// WhoIsRefusedHoldsUpNothingAndLeavesNothing tries most of them while two sites exchange messages.
+// tests/cli/strangers_test.py tries them while three processes train, and compares memory and the
+// model's hash. fuzz/session_fuzz.cpp and datagram_fuzz.cpp try any other bytes.
+//   certificate of another authority: Sessions.AnotherAuthorityIsRefused,
+//     WrongKeysAreNamedAtBothEnds
+//   expired, not yet valid: Sessions.ACertificateOutOfItsTimeIsRefusedWithTheClock,
+//     WrongKeysAreNamedAtBothEnds
+//   for one end of TLS only: Sessions.ACertificateForOneEndAloneIsRefusedByName
+//   self-signed: Sessions.ASelfSignedCertificateIsRefused
+//   of another site than the dialled one: Sessions.AnotherSiteAtTheDialledAddressIsRefused
+//   of another site than in the hello: AHelloOfAnotherSiteThanTheCertificatesIsRefused
+//   of no site of the job, or a removed one: Sessions.OnlySitesOfTheJobAreTaken
+//   replayed datagram: Datagrams.AReplayedOrChangedOneIsDropped, DatagramKeys.ANumberIsTakenOnce
+//   flipped bits: DatagramKeys.AnyFlippedBitIsFound (sealed datagram),
+//     Sessions.NothingIsDeliveredOfChangedBytes, Frame.EveryFlippedBitIsFound
+//   wrong fields under the seal: Datagrams.AFieldThatIsWrongUnderTheSealIsDropped
+//   truncated record: Tls.APeerThatClosesInTheHandshake...
+//   record longer than TLS allows: Sessions.ARecordLongerThanTlsAllowsIsRefusedAtOnce
+//   length of 1 GB: Frame.LengthsBeyondTheLimitsAreRefusedBeforeAnythingIsAllocated
+//   plain text on a TLS port, and TLS on a plain one: PlainAndTlsAreToldApartAtBothEnds
+//   silent strangers, 1,000 at once: SilentStrangersKeepNoMemberOut, Callers.*
+//   the same, 170 a second: tests/cli/strangers_test.py
+//   a model file that reads or writes files:
+//     ScriptOperators.WhatIsNoComputationIsRefusedWhereverItStands
+//   a model that never ends, takes all memory, or crashes: ModelTrial.*, tests/cli/sample_test.py
+//   the same in `serve`: FocusModels.SitesAnswerAndIndexWhileAModelIsTried
+//   a POST to `serve` without its token: tests/cli/serve_test.py
 #include "longhaul/net/peers.h"
 
 #include <cstdlib>

@@ -1,3 +1,7 @@
+// Invariants (in this file unless another is named):
+//   - algorithm 1 step by step; a constant update moves by the rate; finite updates stay finite
+//   - saving and loading after every step changes nothing; settings out of range are refused:
+//     registry_test.cpp
 #include "longhaul/outer/optimisers.h"
 
 #include <cfloat>

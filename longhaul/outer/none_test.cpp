@@ -1,3 +1,4 @@
+// Invariants: no value changes, nothing is saved.
 #include "longhaul/outer/optimisers.h"
 
 #include <vector>

@@ -1,4 +1,46 @@
 // Plans become trees of members and pieces. Whole exchanges along them: agreed_test.cpp.
+//
+// Invariants of forest, also with learned rates, and the tests of them (Arborescence, ForestPlan,
+// Chains, PairShares, PlanTime and LinkWindows in longhaul/flow, the others in this folder); pieces
+// and members: here: agreed_test.cpp:
+//   F1   the cheapest tree is found: Arborescence.F1_NoTreeIsCheaper
+//   F2   a flattened tree is a tree and costs no more: Arborescence.F2_*
+//   F3   equal sites reach the bound: ForestPlan.F3_EqualSitesReachTheBound
+//   F4   whole trees, shares that add up to 1, no overloaded link:
+//        ForestPlan.F4_ThePlanKeepsWithinCapacity
+//   F5   within 3 % of `tree_s`, random networks and cities: ForestPlan.F5_*
+//   F6   a short vector takes short paths: ForestPlan.F6_AShortVectorTakesShortWays
+//   F7   5 trees a site at most; with fair shares n (n + 1), in 60 networks 85 (n = 15):
+//        ForestPlan.F7_FewTreesDo
+//   F8   the same numbers give the same plan: ForestPlan.F8_TheSameNumbersGiveTheSamePlan
+//   F9   unlimited links do not bind: ForestPlan.F9_*
+//   F10  pairs fill: ForestPlan.F10_*
+//   F11  more sites than the programme of `tree_s` can solve: ForestPlan.F11_ManySites
+//   F12  only transfers without a pause count: PairRates.F12_*
+//   F13  noise is averaged, a step replaces the value: PairRates.F13_*
+//   F14  sharing a full port lowers no pair: PairRates.F14_*
+//   F15  a port's rate is the most that it carried: PairRates.F15_*
+//   F16  all have a plan before any node starts it: PlanAgreement.F16_*
+//   F17  a plan is in force from its first round, the previous plan until then: PlanAgreement.F17_*
+//   F18  different plans to different nodes are found: PlanAgreement.F18_*
+//   F19  untimely plans and acknowledgements are refused: PlanAgreement.F19_*
+//   F20  an invalid plan is refused: PlanAgreement.F20_*
+//   F21  a new plan when rates have changed and it pays: RatePlanner.F21_*
+//   F22  unused pairs are tested: RatePlanner.F22_*
+//   F23  a plan that tests a pair is valid: RatePlanner.F23_*
+//   F24  rounds continue while plans change, 1 to 8 nodes: Replanner.F24_*
+//   F25  any node can die at any event of a plan: Replanner.F25_*
+//   F26  saving and loading after every event changes nothing: Replanner.F26_*
+//   F27  false messages are refused or harmless: Replanner.F27_*
+//   F28  one circle where it is as fast: ForestPlan.F28_*, Chains.*
+//   F29  connections with fair shares can keep to a plan: ForestPlan.F29_*, PairShares.*,
+//        PlanTime.*
+//   F30  all use the planner's first plan: PlanAgreement.F30_*, Replanner.F30_*
+//   F31  one or three rounds show a worse plan; a single delay does not count: PlanTrial.F31_*
+//   F32  a worse plan is taken back, and others wait, unless rounds become slow: RatePlanner.F32_*
+//   F33  an unmeasured link counts as configured: RatePlanner.F33_*
+//   F34  links that begin late, or end early, get less: ForestPlan.F34_*, LinkWindows.*
+//   F35  means on their last link go last: TreeAttempt.MeansOnTheirLastLink*
 #include "longhaul/overlay/forest.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Invariants: the trees and their shares, here: agreed_test.cpp.
 #include "longhaul/overlay/fixed_trees.h"
 
 #include <bit>

@@ -1,4 +1,13 @@
 // Which trees it has. Whole exchanges along them and what they send: agreed_test.cpp.
+//
+// Invariants (R-2.1 to, and bytes between sites and of each port: agreed_test.cpp):
+//   - trees of 1 to 8 sites of 1 to 4 nodes after any loss; P-1 links between sites each way:
+//     HasTrees*
+//   - the root is at the server's site, or the lowest worker's; leaders are replaced:
+//     TheServersSite*
+//   - `between` works as named; a ring loads sites equally: Between*, *RoundARing
+//   - the nodes of a site lead for equally many pieces: TheNodesOfASite*
+//   - all nodes compute the same plan: AllNodes*
 #include "longhaul/overlay/hierarchical.h"
 
 #include <gtest/gtest.h>

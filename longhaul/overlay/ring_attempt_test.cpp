@@ -1,4 +1,6 @@
 // One attempt of a ring, fed by hand. Whole circles: agreed_test.cpp.
+//
+// Invariants: to R-2.4 (agreed_test.cpp).
 #include "longhaul/overlay/ring_attempt.h"
 
 #include <map>

@@ -1,5 +1,20 @@
 // The coordinator against toy agents that end transfers in any order, give some up, and hear late
-// of others: what it decides keeps the invariants of docs/overlay/tsengine.md in every schedule.
+// of others: what it decides keeps the invariants below in every schedule.
+//
+// Invariants (in this file unless another is named):
+//   TS_1   each worker receives each bucket once
+//   TS_2   each contribution counts once; sums that meet are disjoint
+//   TS_3   weights: tsengine_attempt_test.cpp
+//   TS_4   one transfer in and one out
+//   TS_5   nothing starts after the commit; other rounds change nothing
+//   TS_6   no node is paired with itself; the server sends no contribution and receives no mean
+//   TS_7   exploring
+//   TS_8   every round ends: 2 to 9 workers, thousands of schedules, failed transfers; the same
+//          with losses at every event, and the mean is that of hub to rounding: agreed_test.cpp
+//   TS_9   a recording gives equal bits, also of a run over sockets: tests/replay_test.cpp
+//   TS_10  throughput
+//   -      announcements, pieces, orders, answers, fences and deadlines: tsengine_attempt_test.cpp;
+//          the same as messages: tsengine_agent_messages_test.cpp
 #include "longhaul/overlay/tsengine_coordinator.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Laps of an exchange, timed across nodes whose clocks differ.
+//
+// Invariants:
+//   K1 all nodes begin at one moment, with any clocks
+//   K2 the fastest of several pings counts
+//   K3 a lap lasts as long as its slowest node
+//   K4 the bytes of a lap are those of all nodes
+//   K5 a late start does not shorten the time
+//   K6 untimely messages are refused
+//   K7 the missing nodes are named
 #include "longhaul/perf/lap_coordinator.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,15 @@
+// Connections of single packets through queues, against closed forms.
+//
+// Invariants:
+//   P1 a connection fills its link, except for 1 % that BBR leaves, its start and its rests
+//   P2 a small message takes the delay and its transmission on each link
+//   P3 slow start doubles each round trip
+//   P4, P5 shares of a plain queue are uneven and cost drops; fair queues are even
+//   P6 control does not wait for bulk
+//   P7 all packets arrive, once and in order, under loss, cuts and heals; also AnyOrder.* in
+//      network_test.cpp
+//   P8 a run is a function of its seed
+//   P9 BBR rests after ten seconds
 #include "longhaul/sim/packet_network.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,10 @@
+// Invariants:
+// - Without gradients the mean of all models is kept, with fp32 and int8, and models converge.
+// - One worker is plain training, bit-identical; the slow worker takes fewer steps.
+// - Counts, reports and the end, also by a new senior worker: gossip/step_count_test.cpp.
+// - 1,000 seeds of delays and speeds with two losses each end, with equal models:
+//   tests/gossip_test.cpp.
+// - Returns: tests/peer_return_test.cpp, tests/return_test.cpp.
 #include "longhaul/sync/adpsgd.h"
 
 #include <gtest/gtest.h>

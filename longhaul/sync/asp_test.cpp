@@ -1,3 +1,7 @@
+// Invariants:
+// One worker is plain training (1e-6: x + (x' - x) is rounded).
+// At equal speeds the staleness is n - 1 for every push after the first n.
+// With lambda = 0, or where x is bak, compensation changes no bit; else it is the formula.
 #include "longhaul/sync/asp.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,8 @@
+// Invariants:
+// Equals one node with the batches of all (1e-5).
+// All x are bit-identical after every round; over every overlay: tests/conformance_test.cpp.
+// One node is plain training, bit-identical (codec fp32).
+// A returned node is bit-identical: tests/return_test.cpp.
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/test_job.h"

@@ -1,3 +1,10 @@
+// Invariants:
+// steps = 1, SGD inside, outer rate 1 and momentum 0 equals bsp (1e-6): fedavg_test.cpp.
+// A constant update moves X by 1.33 of it first, and by 7 of it in the limit.
+// sparse_loco:
+// Sent and kept values add up: codec/registry_test.cpp.
+// All values unquantised equal diloco with outer rate 1, momentum 0, bit for bit. Sites are
+//         bit-identical; checkpoints contain residuals.
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/test_job.h"

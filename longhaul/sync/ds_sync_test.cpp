@@ -1,3 +1,27 @@
+// Invariants, with the tests of each:
+//  1. Every round is a partition, the same on all workers: Schedule.Inv1_*, ScheduleSwitch.*.
+//  2. A round keeps the mean of all models (1e-6): DsSync.Inv2_*, Shuffle.Inv2_*.
+//  3. Regular grids and digits reach the mean in d rounds, in any order: Schedule.Inv3_*,
+//     DsSync.Inv3_*.
+//  4. Knowledge spreads by b, b^2, ... n: 16 workers in 2, 4, at most 5 rounds: Schedule.Inv4_*.
+//  5. A grid of 10 comes closer to the mean by six in two rounds: Schedule.Inv5_*.
+//  6. Random groups shrink squared disagreement by (n - b) / (b (n - 1)): Schedule.Inv6_*; within
+//     2 %: nightly.
+//  7. Noise of variance 1 moves each of 16 models in every round. Their mean square distance from
+//     the mean model just after a round: Schedule.Inv7_*.
+//         grid 4x4  radix 2^4  random, b = 4  random, b = 2  topology, 4 sites of 4
+//           0.1875     0.6875         0.2344         0.8203                    0.66
+//  8. One group of all is bsp, also with momentum: DsSync.Inv8_*.
+//  9. Bytes per worker and round: Shuffle.Inv9_*.
+// 10. Saved and loaded after any event: bit-identical: DsSync.Inv10_*, Resume.*.
+// 11. Optimiser state: different without sync_state, equal after a cycle with it: DsSync.Inv11_*.
+// 12. Averaging equal models changes no bit: Shuffle.Inv12_*.
+// 13. Simulator and sockets: bit-identical: Sockets.*.
+// Sensing of slow sites: SiteRates.*, Schedule.SitesWithByes*, ScheduleSwitch.*Plan*; in a run:
+// Shuffle.ASite*, Shuffle.Sensing*. Return of a lost worker: tests/return_test.cpp,
+// ScheduleSwitch.*.
+// Schedule, ScheduleSwitch and SiteRates: shuffle/; Shuffle: tests/shuffle_test.cpp; Resume and
+// Sockets: tests/.
 #include "longhaul/sync/ds_sync.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,9 @@
+// Invariants:
+// With nothing in transit the sum of all x and c changes by training only (1e-6). The same
+//         in rounds: easgd_synchronous_test.cpp.
+// In rounds, without training, mean(x) - c is multiplied by 1 - alpha (n + 1), and
+//         x - mean(x) by 1 - alpha: easgd_synchronous_test.cpp.
+// One worker: a pull and push multiply x - c by 1 - 2 alpha.
 #include "longhaul/sync/easgd.h"
 
 #include <gtest/gtest.h>

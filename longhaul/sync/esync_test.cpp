@@ -1,5 +1,20 @@
 // Rounds of ESync on whole nodes without a clock. Its rule: esync_states_test.cpp; with times:
-// tests/esync_test.cpp.
+// tests/unequal_test.cpp.
+//
+// Invariants:
+//  1. Every worker takes a step in every round: ReachTime.Inv1_*.
+//  2. Public: max(1, floor((c_s - eps) / c_r)) steps: ReachTime.Inv2And3_*.
+//  3. Public: idle less than c_r + eps: ReachTime.Inv2And3_*, ESyncJob.Inv3And9_*.
+//  4. Equal speeds: as bsp with SGD: ESync.Inv4_*.
+//  5. Each update is counted once; late ones: tests/deadline_test.cpp.
+//  6. Clocks may differ by any amount: ReachTime.Inv6_*.
+//  7. A query is answered once; a repeated one is malformed: States.*.
+//  8. 100 ms delay, 50 ms a step: fast workers compute 90 % of the time: ESyncJob.Inv8_*.
+//  9. Updates reach the server together; a slow uplink starts earlier: ReachTime.Inv9_*,
+//     ESyncJob.Inv3And9_*.
+// 10. A single slow step costs one round: ReachTime.Inv10_*.
+// Actions of a worker at its deadline: DeadlineWorker.ESync* in deadline_test.cpp.
+// ReachTime and States: esync_states_test.cpp; ESyncJob: tests/unequal_test.cpp.
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/hand_made.h"

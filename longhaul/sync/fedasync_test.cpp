@@ -1,3 +1,8 @@
+// Invariants:
+// One worker with alpha = 1 (and prox = 0) is plain training, bit-identical.
+// Each component of the model stays between the first model's and those of all sent.
+// s(0) = 1, poly(3) = 0.5, hinge(5) = 1/11.
+// A model that is too old changes nothing, and its worker receives the model.
 #include "longhaul/sync/fedasync.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,9 @@
+// Invariants:
+// - Tiers are equal parts of the workers by the time of their first update; equal times by rank.
+// - A tier's share is T_{M+1-m} / T; shares sum to 1.
+// - The model is the mean of the tiers' models, each the sample-weighted mean of its workers' last.
+// - A tier waits for its own workers only.
+// - One worker is local training with the proximal term: fedprox.
 #include "longhaul/sync/fedat.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,14 @@
+// Invariants:
+// steps = 1, SGD, fraction 1, equal n_k equals bsp (1e-6).
+// Weights are shares that sum to 1: equal updates give the same mean.
+// All nodes draw the same S_t.
+// A late worker delays no round for longer than the timeout; each update is in the model once, or
+// in late_dropped; lost while late; saved and loaded after any event; all late:
+// tests/deadline_test.cpp.
+// Actions of a worker at each event, at the end of the run, after a return: DeadlineWorker.FedAvg*
+// in deadline_test.cpp.
+// FedNova rests at the minimum of the sum, for any numbers of steps: StepNorm.* in
+// step_norm_test.cpp, FedAvg.EpochsTake*.
 #include <gtest/gtest.h>
 
 #include <set>

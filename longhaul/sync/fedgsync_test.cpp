@@ -1,4 +1,22 @@
 // Whole jobs of FedGSync, its worker and its server.
+//
+// Invariants:
+//  1. A group weighs pi_g for any number and age of its updates; weights sum to 1:
+//     grouping/commit_test.cpp.
+//  2. rho = 1 is FedAvg to rounding; one group with quota 1 commits at every fresh update.
+//  3. Every update is in exactly one commit, or refused with notice.
+//  4. Three planted kinds of four workers are found in 20 of 20 seeds, for any numbering:
+//     grouping/groups_test.cpp.
+//  5. Only fresh updates count for quotas; no commit without all before the deadline.
+//  6. f falls with tau; nothing older than max_staleness counts: grouping/groups_test.cpp, too.
+//  7. Class 2 is sent in a lower class than class 0; a change of class changes only the order:
+//     core/vector_channel_test.cpp; hosts obey: net/delivery_test.cpp, sim/fair_network_test.cpp.
+//  8. Equal seeds, equal groups and traces: tests/conformance_test.cpp; groups change at commits
+//     only.
+//  9. The first round ends at the largest over groups of the quota_g-th arrival.
+// 10. differential = false changes none of these rules.
+// A permanently slow group does not lengthen the deadline:
+// DeadlineMedian.AGroupThatIsSlowForGoodIsNotWaitedFor in tests/deadline_test.cpp.
 #include "longhaul/sync/fedgsync.h"
 
 #include <cmath>

@@ -1,3 +1,7 @@
+// Invariants:
+// mu = 0 is fedavg, bit-identical.
+// On lambda/2 (x - a)^2 local steps tend to (lambda a + mu X) / (lambda + mu).
+// A deadline cuts the steps of slow sites only: FedProxJob.* in tests/unequal_test.cpp.
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/hand_made.h"

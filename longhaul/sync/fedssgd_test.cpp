@@ -1,4 +1,10 @@
 // Rounds of FedSSGD on whole nodes without a clock; with times: tests/unequal_test.cpp.
+//
+// Invariants:
+// - Sites count by their samples.
+// - With equal sites step is bsp, and without a clock semi is fedavg, bit-identical.
+// - Delta = steps max_j c_j is the time of the slowest worker's steps: FedSsgdJob.* in
+//   tests/unequal_test.cpp.
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/test_job.h"

@@ -66,7 +66,8 @@ RuleRun run_until(const std::string& rule, double rho, Round most, std::vector<S
   return run;
 }
 
-// gadmm.md property 4: the published rule ends the run, at all workers in the same iteration.
+// gadmm_test.cpp, invariant 4: the published rule ends the run, at all workers in the same
+// iteration.
 TEST(GadmmRules, ThePublishedRuleEndsARun) {
   // In the tenth iteration the losses are 0.5599198 from the least.
   constexpr bool kGate = longhaul::testing::kGate;
@@ -96,7 +97,7 @@ TEST(GadmmRules, EachRuleEndsARunOfFiveParabolas) {
   EXPECT_EQ(run_until("published", 1, 100, words({{"chain", "star"}}), five, least).holds, 19u);
 }
 
-// gadmm.md table 1, until each rule ends the run.
+// Table 1 (gadmm_test.cpp, invariant 8), until each rule ends the run.
 TEST(GadmmRulesNightly, Table1) {
   for (const auto& [rho, published, every_model, settled] : {std::tuple{1., 2564u, 1293u, 2564u},
                                                              {3., 160u, 458u, 885u},
@@ -229,7 +230,7 @@ TEST(GadmmRules, MetropolisWeightsAddUpToOne) {
   EXPECT_EQ(gadmm::averaged_point(own, right, 2, 4)[0], 6 - 3);
 }
 
-// gadmm.md property 11: alone it is gradient descent.
+// gadmm_test.cpp, invariant 11: alone it is gradient descent.
 TEST(GadmmRules, DgdOfOneWorkerIsGradientDescent) {
   const QuadraticForm whole = testing::sum_of(ten_workers());
   auto alone = ConvexJob::ended(
@@ -319,7 +320,7 @@ std::vector<Table2> table_2() {
           {14, 240}, {20, 374}, {24, 439}, {26, 485}};
 }
 
-// gadmm.md table 2.
+// Table 2 (gadmm_test.cpp, invariant 8).
 struct GadmmTable2Nightly : ::testing::TestWithParam<Table2> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GadmmTable2Nightly);
 INSTANTIATE_TEST_SUITE_P(Workers, GadmmTable2Nightly, ::testing::ValuesIn(table_2()));
@@ -342,7 +343,7 @@ TEST(GadmmRulesNightly, ASettledRunGoesOnForItsHold) {
   EXPECT_EQ(settled.rounds, 603u + 49 + 22);
 }
 
-// gadmm.md property 4.
+// gadmm_test.cpp, invariant 4.
 TEST(GadmmRulesNightly, TheOtherRulesEndARunToo) {
   const RuleRun every = run_until("every_model", 5, 1000);
   EXPECT_EQ(every.holds, 428u);

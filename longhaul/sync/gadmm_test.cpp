@@ -1,3 +1,27 @@
+// Invariants. Further tests: gadmm_rules_test.cpp, gadmm/*_test.cpp. Body Fat is the data of the
+// published code (StatLib, scaled to [-1, 1]): 250 rows over ten workers in order, 14 features, no
+// intercept; optimum 1.729009988089.
+//  1  grad f_n(theta_n) + sum_p c_np = 0 at tails; heads add rho sum_m of the change (1e-12).
+//  2  c_nm = -c_mn bit for bit; duals sum to 0; no timing changes a bit.
+//  3  V = 1/rho sum |c - c*|^2 + rho sum |theta_tail - theta*|^2 over edges never grows.
+//  4  Body Fat, rho = 3: errors after iterations 1 to 160 (1e-6).
+//  4a The rules end a run at all workers in the same iteration: gadmm_rules_test.cpp.
+//  5  Three workers, y = (1, 2, 6), rho = 1: (1/2, 11/6, 3), (25/12, 29/12, 10/3), ...
+//     Two workers, y = (0, 2): (0, 1), then (1, 1).
+//  6  The optimum of Body Fat, its value and that of 0.
+//  7  `published` after 160 iterations, in fp64, in fp32 messages, on the reversed chain.
+//  8  Iterations by rho = 1, 3, 5, 7, 20 (table 1), each rule until it ends the run (settled: the
+//     first of the `hold`): published 2564, 160, 314, 544, 1674; every_model 1293, 458, 428, 587,
+//     1679; settled 2564, 885, 603, 544, 1674. With rho = 3, 160 is a change of sign; the error
+//     then grows to -2.0e-3. Star: 269 with rho = 3, 420 with rho = 1. gadmm_rules_test.cpp.
+//     2 to 26 workers (table 2): 21, 40, 71, 152, 181, 240, 374, 439, 485: GadmmTable2Nightly,
+//     which needs LONGHAUL_BODY_FAT=bodyfat.csv.
+//  9  `strides` every 1, 5, 10, 50: 254, 249, 252, 251; strides 3 and 7 fixed: 155, 127.
+// 10  |q - theta| <= Delta, unbiased, equal at both ends; 8 bits: 160; 2, 3: median 199, 159.
+// 11  Error after 40,000 iterations of `dgd` (.0290, .349, 1.17) and `dual_averaging` (2.48):
+//     GadmmRulesNightly.*.
+// Losses at any moment; worker 4 dies after iteration 50: optimum 1.659579229017. Kills and returns
+// at many moments: tests/peer_return_test.cpp.
 #include <cmath>
 #include <numeric>
 
@@ -41,7 +65,7 @@ double length(const Vector& v) {
 
 void expect_finished(ConvexJob& chain) { expect_no_errors(chain.job); }
 
-// gadmm.md property 5.
+// Invariant 5.
 TEST(Gadmm, ThreeParabolasGiveTheseFractions) {
   constexpr Round kRounds = longhaul::testing::kGate ? 80 : 200;
   auto chain = ConvexJob::ended("gadmm", {parabola(1), parabola(2), parabola(6)}, with(1), kRounds);
@@ -59,7 +83,7 @@ TEST(Gadmm, ThreeParabolasGiveTheseFractions) {
   EXPECT_NEAR(chain.duals(2, kRounds - 2)[0], 3, 1e-12);
 }
 
-// gadmm.md property 5: two-block ADMM.
+// Invariant 5: two-block ADMM.
 TEST(Gadmm, TwoParabolas) {
   auto chain = ConvexJob::ended("gadmm", {parabola(0), parabola(2)}, with(1), 4);
   for (Round k = 0; k < 3; ++k) {
@@ -70,7 +94,7 @@ TEST(Gadmm, TwoParabolas) {
   }
 }
 
-// gadmm.md properties 1 and 2.
+// Invariants 1 and 2.
 TEST(Gadmm, EveryLocalProblemIsSolvedAndTheDualsAddUpToZero) {
   constexpr double kRho = 3;
   auto chain = ConvexJob::ended("gadmm", body_fat_chain(), with(kRho), 12);
@@ -92,14 +116,14 @@ TEST(Gadmm, EveryLocalProblemIsSolvedAndTheDualsAddUpToZero) {
   }
 }
 
-// gadmm.md property 2: both ends of an edge hold the same bits.
+// Invariant 2: both ends of an edge hold the same bits.
 TEST(Gadmm, TheDualsOfAnEdgeAreOpposite) {
   auto chain = ConvexJob::ended("gadmm", {testing::body_fat(0), testing::body_fat(1)}, with(3), 20);
   for (Round k = 0; k < 19; ++k)
     for (std::size_t i = 0; i < 14; ++i) EXPECT_EQ(chain.duals(0, k)[i], -chain.duals(1, k)[i]);
 }
 
-// gadmm.md property 2: whoever is quick.
+// Invariant 2: whoever is quick.
 TEST(Gadmm, NoTimingChangesABit) {
   constexpr Round kRounds = longhaul::testing::kGate ? 10 : 20;
   ConvexJob even("gadmm", body_fat_chain(), with(3), kRounds);
@@ -114,7 +138,7 @@ TEST(Gadmm, NoTimingChangesABit) {
   }
 }
 
-// gadmm.md property 3. On a chain in rank order the dual of the edge behind n is the sum of all
+// Invariant 3. On a chain in rank order the dual of the edge behind n is the sum of all
 // that the workers up to n hold.
 TEST(Gadmm, TheDistanceFromTheSolutionNeverGrows) {
   constexpr double kRho = 5;
@@ -140,7 +164,7 @@ TEST(Gadmm, TheDistanceFromTheSolutionNeverGrows) {
   }
 }
 
-// gadmm.md properties 6 and 7, and a line of table 1.
+// Invariants 6 and 7, and a line of table 1.
 TEST(Gadmm, BodyFatTakesAsManyIterationsAsPublished) {
   constexpr Round kRounds = longhaul::testing::kGate ? 51 : 161;
   ConvexJob chain("gadmm", body_fat_chain(), with(3), kRounds);
@@ -183,7 +207,7 @@ Round published_rounds(Forms forms, std::vector<Setting> settings, Round most) {
                               [&](Round k) { return chain.published(k, testing::kBodyFatLeast); });
 }
 
-// gadmm.md properties 7 and 9.
+// Invariants 7 and 9.
 TEST(GadmmNightly, OtherChainsTakeOtherNumbersOfIterations) {
   EXPECT_EQ(published_rounds(body_fat_chain(7), {}, 128), 127u);
   EXPECT_EQ(published_rounds(body_fat_chain(3), {}, 160), 155u);
@@ -209,7 +233,7 @@ std::vector<Setting> strides(std::int64_t every) {
   return {{"chain", {std::string("strides")}}, {"chain_every", {every}}};
 }
 
-// gadmm.md property 9.
+// Invariant 9.
 TEST(GadmmNightly, ChangingChainsKeepTheirDuals) {
   EXPECT_EQ(published_rounds(body_fat_chain(), strides(1), 256), 254u);
   EXPECT_EQ(published_rounds(body_fat_chain(), strides(5), 260), 249u);
@@ -247,7 +271,7 @@ Round quantised_rounds(std::int64_t bits, std::uint64_t seed, Round most) {
   });
 }
 
-// gadmm.md property 10.
+// Invariant 10.
 TEST(GadmmNightly, EightBitsAValueTakeNoMoreIterations) {
   EXPECT_EQ(quantised_rounds(8, 1, 165), 160u);
 }
@@ -261,7 +285,7 @@ TEST(GadmmNightly, TwoBitsAValueTakeAFewMore) {
   }
 }
 
-// gadmm.md property 7: models in fp32.
+// Invariant 7: models in fp32.
 TEST(GadmmNightly, ModelsInTheJobsCodecAreEnough) {
   auto chain = ConvexJob::ended("gadmm", body_fat_chain(),
                                 with(3, {{"send", {std::string("codec")}}}), 162, 1000000);
@@ -276,7 +300,7 @@ TEST(GadmmNightly, ModelsInTheJobsCodecAreEnough) {
 
 // --- losses -------------------------------------------------------------------------------------
 
-// gadmm.md, "When a peer is lost": worker 4 dies when all have 50 iterations behind them.
+// Worker 4 dies when all have 50 iterations behind them.
 TEST(Gadmm, TheChainClosesOverAGapAndFindsTheOthersOptimum) {
   constexpr Rank kDead = 4;
   const bool is_nightly = kStride == 1;
@@ -407,7 +431,7 @@ TEST(Gadmm, SavingChangesNothing) {
   }
 }
 
-// gadmm.md table 1.
+// Table 1.
 TEST(GadmmNightly, BodyFatWithOtherPenalties) {
   struct Line {
     double rho;

@@ -1,3 +1,19 @@
+// Invariants:
+//  1  T = 0, DS = 0: acc = 0 after each clock; the model is the sum in rank order.
+//  2  b at a clock is bit-identical; the final model is start plus all moves; gaia/base_test.cpp.
+//     With losses and returns, over links in virtual time: tests/gaia_test.cpp.
+//  3  After the filter |acc| <= T |w|; acc = 0 where w = 0; gaia/filter_test.cpp.
+//  4  No site starts a clock over `staleness` ahead.
+//  5  A site that moves nothing sends nothing.
+//  6  Never more bytes than dense; goldens of the forms: gaia/encoding_test.cpp.
+//  7-9 Goldens of filter, accumulation, inv_sqrt: gaia/filter_test.cpp, gaia/threshold_test.cpp.
+// 10  Each update reaches each replica once, also after a death and cut: gaia/routes_test.cpp.
+// 11  A step waits only for announced parameters that it reads: gaia/blocked_test.cpp,
+//     tests/gaia_test.cpp.
+// 12  Bytes and losses on the Dermatology data: bench/gaia_derm.py.
+// 13  Ties of the forms, bitmap size, ramp: gaia/encoding_test.cpp, gaia/threshold_test.cpp.
+// A report of a clock that cannot be complete is refused; gaia/cut_test.cpp. Staleness 0 is
+// bit-identical in the simulator and over sockets: tests/cli/launch_test.py.
 #include "longhaul/sync/gaia.h"
 
 #include <cmath>
@@ -19,7 +35,7 @@ using testing::kGaiaExchanges;
 using testing::Quadratic;
 using testing::TestJob;
 
-// gaia.md invariant 1: T = 0, DS = 0 and the sum are bsp that adds updates in the order of ranks.
+// Invariant 1: T = 0, DS = 0 and the sum are bsp that adds updates in the order of ranks.
 TEST(Gaia, WithoutThresholdInLockStepIsASumOfAllUpdates) {
   constexpr std::uint32_t kSites = 4;
   TestJob::Config config = gaia_job(kSites, gaia_settings(0, 0), 9);
@@ -50,7 +66,7 @@ TEST(Gaia, WithoutThresholdInLockStepIsASumOfAllUpdates) {
   EXPECT_EQ(job.params(0), x);
 }
 
-// gaia.md invariant 2, first half: the bits of b at a clock, and w at any time.
+// Invariant 2, first half: the bits of b at a clock, and w at any time.
 TEST(Gaia, BaseHasTheSameBitsOnAllSitesAtEqualClocks) {
   for (const std::int64_t DS : {0, 3}) {
     TestJob::Config config = gaia_job(4, gaia_settings(0.05, DS), 15);
@@ -72,7 +88,7 @@ TEST(Gaia, BaseHasTheSameBitsOnAllSitesAtEqualClocks) {
   }
 }
 
-// gaia.md invariant 3, last part: a range that is sent as a whole leaves nothing behind.
+// Invariant 3, last part: a range that is sent as a whole leaves nothing behind.
 TEST(Gaia, ADenseRangeLeavesNothing) {
   // In the first clock 63 of 64 values are significant, or 51.
   for (const double T0 : {0.0001, 0.002}) {
@@ -92,7 +108,7 @@ TEST(Gaia, ADenseRangeLeavesNothing) {
   }
 }
 
-// gaia.md invariant 4
+// Invariant 4
 TEST(Gaia, NoSiteIsMoreThanDSClocksAhead) {
   constexpr Round kRounds = longhaul::testing::kGate ? 8 : 12;
   for (const std::int64_t DS : {0, 1, 3}) {
@@ -214,7 +230,7 @@ TEST(Gaia, SavingAndLoadingAfterEveryEventEqualsGoingOn) {
 
 // What sites of gaia tell each other, and what comes of it when some are lost.
 
-// gaia.md invariant 5
+// Invariant 5
 TEST(Gaia, WhatCameIsNotSentBack) {
   TestJob::Config config = gaia_job(2, gaia_settings(0, 1), 6);
   config.learners[1].rate = 0;
@@ -303,7 +319,7 @@ class Conservation {
   std::vector<Site> sites_;
 };
 
-// gaia.md invariant 2, with losses: nothing of a live site is lost or counted twice.
+// Invariant 2, with losses: nothing of a live site is lost or counted twice.
 void expect_conserved(std::uint64_t seed) {
   Random random(seed, {});
   const auto n = std::uint32_t(3 + random.below(5));

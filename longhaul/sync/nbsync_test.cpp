@@ -1,5 +1,18 @@
 // One worker of NBSync, step by step, with an overlay whose means come when the test says so.
-// Periods, utilisation and whole jobs: tests/nbsync_test.cpp.
+// Periods, utilisation and whole jobs: tests/unequal_test.cpp.
+//
+// Invariants:
+// 1  W_T = W_0 + the means: NBSync.Inv1_WIsTheSumOfTheMeans.
+// 2  Every step is in exactly one update: NBSync.Inv2_*, NBSyncJob.Inv5_*.
+// 3  One update per window, with at least one step, after the previous model: NBSync.Inv3_*.
+// 4  A swap covers parameters and buffers, at a boundary: NBSync.Inv4_*.
+// 5  Staleness is one window: 1,000 networks and speeds: NBSyncJob.Inv5_*.
+//    Workers compute 95 % of the time: NBSyncJob.WorkersComputeWhileStepTimesDrift.
+// 6  A slow network costs no steps: NBSyncJob.Inv6_ASlowNetworkCostsNoSteps.
+// 7, 8  Contraction is the modulus of the root of z^2 - z + global_rate q: NBSync.Inv7And8_*.
+// 10 The period is a whole number of the slowest steps: NBSyncJob.Inv10_*.
+// Late progress counts once; no window exceeds the deadline: DeadlineWorker.NBSync*,
+// tests/deadline_test.cpp. NBSyncJob.* are in tests/unequal_test.cpp.
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -1,3 +1,12 @@
+// Invariants:
+// 1  The model is bit-identical to bsp, for both orders; learn/torch_learner_test.cpp.
+// 2  A forward part starts as soon as its mean has arrived.
+// 3  No chunk leaves while one of a lower part waits in the same queue: overlay/attempt_test.cpp,
+//    tests/p3_test.cpp.
+// 4  Saved and loaded after any event, it continues bit-identical: tests/resume_test.cpp.
+// 5  After a loss all end with one model, a returned node too: tests/loss_test.cpp,
+//    tests/return_test.cpp.
+// 6  Unsuitable settings and models are refused with the reason.
 #include "longhaul/sync/p3.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +36,7 @@ TestJob::Config p3_job(std::uint32_t n, Round rounds, std::string order = "shall
           .stop = {.max_rounds = rounds, .report_every = 3}};
 }
 
-// p3.md 1: to the bit, with momentum, unequal samples and parts that come at any time.
+// Invariant 1: to the bit, with momentum, unequal samples and parts that come at any time.
 TEST(P3, TheModelIsThatOfBsp) {
   constexpr Round kRounds = longhaul::testing::kGate ? 8 : 20;
   for (const std::uint32_t n : {1u, 2u, 4u})
@@ -50,7 +59,7 @@ TEST(P3, TheModelIsThatOfBsp) {
     }
 }
 
-// p3.md 2: a part of the next forward pass is computed as soon as its own mean is here.
+// Invariant 2: a part of the next forward pass is computed as soon as its own mean is here.
 TEST(P3, AForwardPartWaitsForItsOwnMeanAlone) {
   TestJob job(p3_job(2, 3));
   const auto& strategy = dynamic_cast<const P3&>(job.node(0).strategy());
@@ -63,7 +72,7 @@ TEST(P3, AForwardPartWaitsForItsOwnMeanAlone) {
   EXPECT_TRUE(waits.contains("part 0 of 2")) << "named, while it waits";
 }
 
-// p3.md 6.
+// Invariant 6.
 TEST(P3, SettingsThatDoNotFitAreRefused) {
   std::vector<LayerRange> layers;
   for (std::uint64_t i = 0; i < 3; ++i)
@@ -88,13 +97,13 @@ TEST(P3, SettingsThatDoNotFitAreRefused) {
   }
 }
 
-// p3.md 4.
+// Invariant 4.
 TEST(P3, IsTheSameAfterSavingAndLoading) {
   EXPECT_EQ(testing::changed_by_saving(p3_job(3, 4)), "");
   EXPECT_EQ(testing::changed_by_saving(p3_job(2, 4, "fifo")), "");
 }
 
-// p3.md 5.
+// Invariant 5.
 TEST(P3, TheOthersGoOnWhenAWorkerIsLost) {
   for (int at = 1; at < 60; at += longhaul::testing::kGate ? 13 : 4) {
     TestJob job(p3_job(4, 8));

@@ -1,3 +1,9 @@
+// Invariants:
+// Without factored tensors it is bsp, bit for bit.
+// Matrices of rank r are exact after one exchange; power/low_rank_test.cpp.
+// Factors of a mean are means of factors: power/low_rank_test.cpp.
+// With error feedback, rank 1 reaches the minimum of a quadratic.
+// All models are bit-identical, over every overlay: tests/conformance_test.cpp.
 #include <gtest/gtest.h>
 
 #include "longhaul/sync/testing/test_job.h"

@@ -15,7 +15,8 @@ using testing::kFactorOut;
 using testing::sfb_job;
 using testing::TestJob;
 
-// sfb.md 4: 4 K (J + D) (P - 1) bytes of a worker in a clock, of factors that are not sparse.
+// sfb_test.cpp, invariant 4: 4 K (J + D) (P - 1) bytes of a worker in a clock, of factors that are
+// not sparse.
 TEST(Sfb, SendsItsFactorsToEachOther) {
   for (const char* spread : {"full", "tree"}) {
     TestJob::Config config = sfb_job(4, factors_by(spread), 5);
@@ -52,7 +53,7 @@ void survives_the_loss_of_a_worker(bool wait_free) {
 TEST(Sfb, SurvivesTheLossOfAWorkerAtAnyMoment) { survives_the_loss_of_a_worker(false); }
 TEST(Sfb, SurvivesALossBetweenTheLayersOfAClock) { survives_the_loss_of_a_worker(true); }
 
-// sfb.md 6.
+// sfb_test.cpp, invariant 6.
 TEST(Sfb, NobodyIsFurtherAheadThanStaleness) {
   for (const std::int64_t staleness : {0, 1, 3}) {
     TestJob::Config config = sfb_job(4, factors_by("tree", staleness), 12);
@@ -129,7 +130,7 @@ struct Copies {
   std::map<Rank, std::vector<float>> flushed;  // when all clocks of all are applied
 };
 
-// sfb.md 11.
+// sfb_test.cpp, invariant 11.
 TEST(Sfb, WithAFallingRateCopiesComeTogether) {
   constexpr Round kEnd = longhaul::testing::kGate ? 72 : 120;
   for (const std::int64_t staleness : {1, 3}) {

@@ -1,3 +1,24 @@
+// Invariants (in this file unless another is named):
+//  1  u^T v is the sum of outer products (1e-5): sfb/factors_test.cpp,
+//     learn/torch_learner_test.cpp.
+//  2  Staleness 0 equals bsp after 50 clocks (1e-5).
+//  3  Staleness 0: copies are bit-identical after every clock.
+//  4  Bytes per clock: 4 K (M + N)(P - 1), partial 4 K (M + N) Q: sfb_exchange_test.cpp,
+//     sfb/rule_test.cpp.
+//  5  The rule follows the inequality exactly: sfb/rule_test.cpp.
+//  6  No worker leads by more than s + 1 clocks: sfb_exchange_test.cpp, tests/sfb_test.cpp.
+//  7  Exact spreads reach each worker once, 2 to 39 workers: sfb/spread_test.cpp.
+//  8  Partial reaches all others in ceil((P - 1) / Q) clocks: sfb/spread_test.cpp.
+//  9  Rows of the output layer's u sum to 0 (1e-5): learn/torch_learner_test.cpp.
+// 10  A differing copy ends the run; "adopt" makes copies equal.
+// 11  Staleness: copies approach each other (1e-4 at the end): sfb_exchange_test.cpp.
+// 12  A sparse v is decoded bit-identical: sfb/encoding_test.cpp.
+// 13  Momentum moves once per clock.
+// 14  All models are equal after losses; sfb_exchange_test.cpp, tests/sfb_test.cpp. And after
+//     returns: tests/peer_return_test.cpp, tests/return_test.cpp.
+// 15  `wait_free` is bit-identical; sfb_exchange_test.cpp, learn/torch_learner_test.cpp.
+// 16  No gradient is missed or applied twice after losses and returns: tests/sfb_test.cpp.
+// 17  Partial equals plain loops; bit-identical after means; tests/sfb_test.cpp.
 #include "longhaul/sync/sfb.h"
 
 #include <cmath>
@@ -33,7 +54,7 @@ void expect_near_values(const std::vector<float>& a, const std::vector<float>& b
     EXPECT_NEAR(a[i], b[i], share * (1 + std::abs(double(b[i])))) << i;
 }
 
-// sfb.md 2: momentum and unequal samples among them.
+// Invariant 2: momentum and unequal samples among them.
 TEST(Sfb, WithoutStalenessIsTheMeanOfGradients) {
   for (const char* rule : {"always", "never"}) {
     TestJob::Config config = sfb_job(4, factors_by("full"), longhaul::testing::kGate ? 15 : 50);
@@ -68,7 +89,8 @@ TEST(Sfb, WaitFreeIsTheSameToTheBit) {
     }
 }
 
-// sfb.md 13: four workers with equal gradients move as one does, whose momentum moves once a step.
+// Invariant 13: four workers with equal gradients move as one does, whose momentum moves once a
+// step.
 TEST(Sfb, MomentumMovesOnceAClock) {
   TestJob::Config config = sfb_job(4, factors_by("full"), 12);
   config.learners.assign(4, config.learners[2]);
@@ -78,7 +100,7 @@ TEST(Sfb, MomentumMovesOnceAClock) {
   expect_near_values(job.params(1), {alone.params().begin(), alone.params().end()}, 1e-5);
 }
 
-// sfb.md 3, 7 and 12: hash_every = 1 compares all copies after every clock.
+// Invariants 3, 7 and 12: hash_every = 1 compares all copies after every clock.
 TEST(Sfb, CopiesAreEqualWhateverTheOrderSpreadAndCodec) {
   constexpr Round kClocks = longhaul::testing::kGate ? 5 : 8;
   std::size_t number = 0;
@@ -134,7 +156,7 @@ TEST(Sfb, WithStalenessAppliesEachGradientOnce) {
     EXPECT_NEAR(job.params(0)[i], 5.0 / 3 + double(i) * 1e-3, 0.1);
 }
 
-// sfb.md 10: a copy that has gone its own way is found at the next comparison.
+// Invariant 10: a copy that has gone its own way is found at the next comparison.
 TEST(Sfb, CopiesThatDifferEndTheRun) {
   TestJob::Config config = sfb_job(3, factors_by("full"), 20);
   config.settings[2].value = {std::int64_t(4)};
@@ -161,7 +183,7 @@ void part_copies(TestJob& job, Rank rank, bool& is_done) {
   LH_CHECK(set);
 }
 
-// sfb.md 10: the same with on_divergence = "adopt": all hold the lowest rank's after that, its
+// Invariant 10: the same with on_divergence = "adopt": all hold the lowest rank's after that, its
 // momentum, too.
 TEST(Sfb, CopiesThatDifferAdoptTheLowestRanks) {
   constexpr Round kClocks = longhaul::testing::kGate ? 14 : 22;
@@ -284,7 +306,7 @@ std::vector<Rank> ranks_below(std::uint32_t n) {
   return ranks;
 }
 
-// sfb.md 4: 4 K (J + D) Q.
+// Invariant 4: 4 K (J + D) Q.
 TEST(SfbPartial, SendsItsFactorsToSomeOfTheOthers) {
   for (const std::int64_t peers : {0, 1, 3, 9}) {
     TestJob::Config config = partial_job(5, peers, 4, 6);

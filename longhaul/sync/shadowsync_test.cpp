@@ -1,3 +1,29 @@
+// Invariants. Further tests: shadow/*_test.cpp, tests/shadowsync_test.cpp.
+//  1  alpha = 0 is training alone, bit for bit: ShadowSync.AlphaZeroIsTrainingAloneBitForBit.
+//  2  w + c is conserved; two bodies shrink by 1 - 2 alpha: Elastic.AnExchangeConserves*,
+//     Elastic.ATrainerAnd*.
+//  3  Without training models shrink by 1 - alpha to their mean: ShadowSync.WithoutTraining*.
+//  4  Progress during a round has weight 1 (interpolate: 1 - alpha):
+//     WriteBack.KeepsWhatWasLearned*, Elastic.*.
+//  5  The steady disagreement, with unit noise per round: (1 - 1/n) / (1 - (1 - alpha)^2) for
+//     delta, (1 - alpha)^2 times that for interpolate: WriteBack.DisagreementIsSteady.
+//  6  BMUF with mu = 0, zeta = 1 is MA: GlobalModel.AFilterWithoutMomentumIsTheMean.
+//  7  w_glob, v and the round are bit-identical: ShadowSync.AllEndWithEqualBits.
+//     A lane's request does not wait behind other vectors: ShadowSync.RequestsDoNotWaitBehind*.
+//  8  Messages 100 times slower change the time of no step:
+//     ShadowSync.SlowMessagesChangeTheTimeOfNoStep.
+//  9  Trainers done at different times stop in the same round: ShadowSync.ARunEndsWhenAllAreDone*,
+//     *Phantoms*.
+// 10  A push counts once; one of another server epoch never: Elastic.APush*.
+// 11  Bytes of a round: ShadowSync.ARoundMovesTheBytesOfItsExchange.
+// 12  FR-MA, alpha = 1, is local SGD; MA without delays lags a boundary: *.TheForeground*,
+//     *.WithoutDelays*.
+// 13  No gap exceeds `max_gap`: ShadowSync.NoTrainerExceedsTheMaximalGap.
+//     A lane's gradient is m - 1 steps old; lanes do not block each other: ShadowSync.Lanes*,
+//     *ALane*. Lanes on threads: run/lane_learner_test.cpp, tests/cli/lanes_test.py.
+//     Parts of the centre cover the vector; a lost part moves: Shards.*, ShadowSync.Shards*,
+//     *TwoLosses*.
+// 14  Saving and loading after any event: ShadowSync.SavingAfterEveryEvent*, tests/resume_test.cpp.
 #include "longhaul/sync/shadowsync.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +56,7 @@ TestJob::Config shadow_job(std::uint32_t n, Round rounds, std::vector<Setting> s
 const std::vector<std::string> kAlgorithms = {"ma", "bmuf", "easgd"};
 const std::vector<std::string> kModes = {"background", "foreground"};
 
-// shadowsync.md invariant 7: w_glob, v and the rounds are equal, else later rounds would differ.
+// Invariant 7: w_glob, v and the rounds are equal, else later rounds would differ.
 TEST(ShadowSync, AllEndWithEqualBits) {
   for (const std::string& algorithm : kAlgorithms) {
     for (const std::string& mode : kModes) {
@@ -49,7 +75,7 @@ TEST(ShadowSync, AllEndWithEqualBits) {
   }
 }
 
-// shadowsync.md invariant 1, until the run ends with the model that all have in common.
+// Invariant 1, until the run ends with the model that all have in common.
 TEST(ShadowSync, AlphaZeroIsTrainingAloneBitForBit) {
   for (const std::string& algorithm : kAlgorithms) {
     for (const char* rule : {"delta", "interpolate"}) {
@@ -80,7 +106,7 @@ TEST(ShadowSync, AlphaZeroIsTrainingAloneBitForBit) {
   }
 }
 
-// shadowsync.md invariant 3: nobody trains; the test says where trainers stand.
+// Invariant 3: nobody trains; the test says where trainers stand.
 TEST(ShadowSync, WithoutTrainingModelsComeTogetherByOneMinusAlpha) {
   for (const char* rule : {"delta", "interpolate"}) {
     TestJob::Config config = shadow_job(4, 9, {text("write_back", rule), {"alpha", {0.25}}});
@@ -107,7 +133,7 @@ TEST(ShadowSync, WithoutTrainingModelsComeTogetherByOneMinusAlpha) {
   }
 }
 
-// shadowsync.md invariant 12, first half.
+// Invariant 12, first half.
 TEST(ShadowSync, TheForegroundTwinWithAlphaOneIsLocalSgdBitForBit) {
   TestJob::Config twin =
       shadow_job(4, 6, {text("mode", "foreground"), {"alpha", {1.0}}, integer("steps", 3)});
@@ -122,7 +148,7 @@ TEST(ShadowSync, TheForegroundTwinWithAlphaOneIsLocalSgdBitForBit) {
   }
 }
 
-// shadowsync.md invariant 12, second half: messages arrive before the next boundary.
+// Invariant 12, second half: messages arrive before the next boundary.
 TEST(ShadowSync, WithoutDelaysABoundaryHasTheMeanOfTheOneBefore) {
   TestJob::Config config = shadow_job(3, 8, {{"alpha", {1.0}}});
   config.takes = [](Rank) { return 40; };
@@ -152,7 +178,7 @@ TEST(ShadowSync, WithoutDelaysABoundaryHasTheMeanOfTheOneBefore) {
   }
 }
 
-// shadowsync.md invariant 13
+// Invariant 13
 TEST(ShadowSync, NoTrainerExceedsTheMaximalGap) {
   for (const std::string& algorithm : kAlgorithms) {
     SCOPED_TRACE(algorithm);
@@ -172,7 +198,7 @@ TEST(ShadowSync, NoTrainerExceedsTheMaximalGap) {
   }
 }
 
-// shadowsync.md invariant 9: trainers are done at different times and stop in the same round.
+// Invariant 9: trainers are done at different times and stop in the same round.
 TEST(ShadowSync, ARunEndsWhenAllAreDoneWithTheirData) {
   for (const std::string& algorithm : kAlgorithms) {
     for (const std::string& mode : kModes) {

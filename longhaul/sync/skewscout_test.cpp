@@ -1,3 +1,12 @@
+// Invariants:
+//  3  No site hosts itself, each hosts one, all pairs meet: skewscout/tally_test.cpp.
+//  4  AL is 0 for equal scores and never negative; C = 1 for the bytes of bsp:
+//     skewscout/tally_test.cpp.
+//  5  A visitor leaves no trace; a grid of one value is the strategy alone.
+//  6, 7  Goldens of the objective and of the search: skewscout/search_test.cpp.
+//  8  Order and duplicates of reports change nothing: skewscout/tally_test.cpp.
+//  9  fedavg's rounds join sites with equal steps.
+// 10  Similar data loosen, different data tighten.
 #include "longhaul/sync/skewscout.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +44,7 @@ const SkewScout& scout_at(TestJob& job, Rank rank) {
   return dynamic_cast<const SkewScout&>(job.node(rank).strategy());
 }
 
-// skewscout.md invariant 5: visitors leave no trace.
+// Invariant 5: visitors leave no trace.
 TEST(SkewScout, WithOneValueInTheGridTheModelIsThatOfTheStrategyAlone) {
   auto alone = TestJob::ended(
       scout_job(4, "gaia", {{"significance", {0.05}}, {"staleness", {std::int64_t(0)}}}, 20));
@@ -95,7 +104,7 @@ TEST(SkewScout, TightensWhereAllModelsGetWorseUnlessItIsToDoAsPublished) {
   }
 }
 
-// skewscout.md invariant 9
+// Invariant 9
 TEST(SkewScout, AllRoundsOfFedavgJoinSitesWithAsManySteps) {
   TestJob::Config config = scout_job(5, "skewscout", scout_settings("fedavg", {1, 2, 3, 5}), 30);
   for (auto& learner : config.learners) learner = config.learners[0];

@@ -1,3 +1,9 @@
+// Invariants:
+// With random speeds no worker leads by more than s, and s is reached.
+// s = 0 equals bsp with SGD (1e-5).
+// The model is the first one plus all updates, each once.
+// Equal speeds, L below a step: at most two delays of waiting in s clocks:
+//        tests/served_test.cpp.
 #include "longhaul/sync/ssp.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,20 @@
-// The numbers of the properties are those of docs/sync/staleness_lab.md; those of delays, held
-// updates and coherence themselves are tested in staleness/.
+// Invariants (DelayLaw.*, HeldUpdates.*, Coherence.*: staleness/*_test.cpp):
+//  1  s = 0, mean, sgd is bsp (1e-5), all parameters equal at all times: StalenessLab.Inv1_*.
+//  2  Constant delay is stable at 0.98 and not at 1.02 of the limit, s = 0 .. 16:
+//     HeldUpdates.Inv2_*.
+//  3  uniform: support, mean, variance; a function of seed, pair and iteration: DelayLaw.Inv3_*.
+//  4  applied + held = generated; after the flush no update is held: HeldUpdates.Inv4And5_*,
+//     StalenessLab.Inv4_*.
+//  5  No update before it is due, none later than 1 + s, each once: HeldUpdates.Inv4And5_*,
+//     StalenessLab.Inv5_*.
+//  6  sum at eta is mean at P eta, bit for bit with sgd and P a power of two: StalenessLab.Inv6_*.
+//  7  Coherence of gradient descent on a quadratic is (1 - eta lambda)^-m at lag m: *Inv7_*.
+//  8  Bit-identical when saved and loaded, and over sockets: StalenessLab.Inv8_*,
+//     tests/sockets_test.cpp.
+//  9  A trace of zeros is s = 0: DelayLaw.Inv9_*, StalenessLab.Inv9_*.
+// 10  A run that diverges ends with that result at all workers: StalenessLab.Inv10_*.
+// 11  The staleness of asp and ssp, replayed, gives their ratio (20 %):
+//     bench/staleness.py --only traces.
 #include "longhaul/sync/staleness_lab.h"
 
 #include <gtest/gtest.h>

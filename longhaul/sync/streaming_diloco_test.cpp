@@ -1,3 +1,10 @@
+// Invariants:
+// One fragment, no delay: diloco bit for bit, with either rule.
+// An exchange is 1/fragments of the model, one at a time: tests/costs_test.cpp, with the
+//         step times: eight sites on 100 Mbit/s and 50 ms, 40 MB and steps of 0.2 s take 0.200 s a
+//         step with fragments = 10, delay = 4 (diloco with 500 steps 0.211 s, bsp 5.9 s).
+// `delta`: a site's steps sum to its contributions and x - X.
+// X contains no later progress.
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/result.h"

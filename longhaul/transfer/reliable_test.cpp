@@ -1,3 +1,5 @@
+// Invariants: every value once, in pieces of a chunk; bytes only when there is room; order;
+// cancelling; loss of a peer; broken pieces; saving and loading after any event.
 #include "longhaul/transfer/reliable.h"
 
 #include <cmath>

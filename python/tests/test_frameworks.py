@@ -2,6 +2,21 @@
 module is installed. `make test-python-2` installs them (frameworks.txt) with a current PyTorch.
 
 No model is downloaded: configurations are initialised at random.
+
+`make test-python-2` (nightly) also runs the other tests there, with the wheel and a C++ program
+with that libtorch. Last run on a CPU with PyTorch 2.15.0 and numpy 2.4.6:
+
+transformers 5.24.0: a random GPT-2 in a plain loop, fedavg and bsp; Trainer with accumulation
+accelerate 1.15.0: prepare, accumulate, clip_grad_norm_; two batches are a step
+lightning 2.6.6: Trainer.fit by manual optimisation; Fabric
+peft 0.21.2: adapters of a GPT-2: bytes on the WAN within 5 % of theirs (P5)
+torch.compile: backends eager and inductor; one of three sites compiles: results as without
+torch.amp.GradScaler: float16 on the CPU, SGD and AdamW; steps that overflow are skipped
+torchdata 0.11.0: a shuffled StatefulDataLoader resumes bit-identically at three moments (P3)
+jax 0.10.2: attach_arrays with a jitted gradient, fedavg and bsp
+dask, distributed 2026.8.0: compare(executor=...) over a LocalCluster; a worker is killed
+torchrun: two processes at each of two sites match one per site within 1e-5; one is killed (P7)
+scikit-learn 1.9.1: examples/python/sklearn_sites.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
 """Loops of one's own in the simulator: equal bits, checkpoints, and what goes wrong.
 
-P1 to P9 are the promises of docs/python.md.
+Promises, in the names of tests of this folder:
+
+P1: bit-identical to the built-in learner, simulated and over sockets (test_builtin.py)
+P2: a run is a function of the job and its seed, with any number of threads
+P3: a resumed run is bit-identical
+P4: a fault of the loop is named, with exit code 2 and no hang (deaths, Ctrl-C: test_sockets.py)
+P5: trained values are exchanged, frozen ones are not
+P7: several processes at a site equal one process with the whole batch (test_group.py)
+P9: every strategy trains a loop, or is refused by name (test_strategies.py)
+
+Also test_library.py and test_examples.py. `make test` runs them with Debian's PyTorch 1.13 and
+numpy 1.24; test_frameworks.py has newer packages.
 """
 
 from __future__ import annotations

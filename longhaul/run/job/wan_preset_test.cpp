@@ -1,5 +1,16 @@
 // The networks that come with the program, against what is known of their sources. The numbers
-// were computed from the matrices by other means than this code; docs/wan.md has the list.
+// were computed from the matrices by other means than this code.
+//
+// Invariants:
+//   I1  matrices are square, full and positive
+//   I2  symmetric matrices, and the asymmetry of the others
+//   I3  minimum, maximum and mean of every matrix
+//   I4  Gaia's five rates; the 11 AWS regions are among the 20
+//   I5  the hub with the smallest largest round trip
+//   I6  scaled rates, and those of the window model
+//   I7  number of pairs that one relay would help
+//   I8  one flow of 100 MB alone reaches its bound: Fifo.I8_ASingleFlowReachesItsBound in
+//       longhaul/run/network_test.cpp
 
 #include <algorithm>
 #include <cmath>

@@ -34,7 +34,7 @@ TEST(Chains, CloseOverAGap) {
   EXPECT_TRUE(chains.position(3, 0, view_of({3})).neighbours.empty());
 }
 
-// gadmm.md property 9: with ten workers the strides 1, 3, 7, 9.
+// gadmm_test.cpp, invariant 9: with ten workers the strides 1, 3, 7, 9.
 TEST(Chains, StridesHaveNoDivisorInCommonWithTheirNumber) {
   Ranks ten(10);
   for (Rank n = 0; n < 10; ++n) ten[n] = n;

@@ -7,7 +7,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-// gadmm.md property 2.
+// gadmm_test.cpp, invariant 2.
 TEST(DualLedger, BothEndsOfAnEdgeHoldOppositeBits) {
   DualLedger left, right;
   Vector a = {0.1, 1e9}, b = {0.3, -7};

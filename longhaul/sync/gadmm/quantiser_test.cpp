@@ -25,7 +25,8 @@ std::vector<unsigned> codes_of(const Buffer& bytes, unsigned bits, std::size_t c
   return codes;
 }
 
-// gadmm.md property 10: the example. z = (2.25, 0, 3): where z is whole the code is z for every u.
+// gadmm_test.cpp, invariant 10: the example. z = (2.25, 0, 3): where z is whole the code is z for
+// every u.
 TEST(Quantiser, TheExample) {
   const Vector theta = {0.375, -0.75, 0.75};
   int up = 0;
@@ -45,7 +46,7 @@ TEST(Quantiser, TheExample) {
   EXPECT_NEAR(double(up) / kDraws, 0.25, 0.03);
 }
 
-// gadmm.md property 10.
+// gadmm_test.cpp, invariant 10.
 TEST(Quantiser, StaysWithinAGrainAndIsRightInTheMean) {
   for (const std::uint32_t bits : {2u, 3u, 5u, 8u, 11u, 16u}) {
     const Vector theta = {0.1, -3.7, 2.2, 1e-5, 0.9}, start = {1, -1, 0.5, 0, 0.9};

@@ -20,7 +20,7 @@ std::optional<Round> holds_since(Stopping::Config config,
   return stopping.holds_since();
 }
 
-// gadmm.md property 4: a change of sign is enough for the published rule.
+// gadmm_test.cpp, invariant 4: a change of sign is enough for the published rule.
 TEST(Stopping, ThePublishedRuleHoldsOnAChangeOfSign) {
   const std::vector<std::pair<double, double>> figures = {{3, 2}, {2, 3.05}, {2, 2}, {2, 3.01}};
   EXPECT_EQ(holds_since({"published", 5, 0.1, 100}, {{3, 3}, {2, 3.05}, {2, 2}}), 1u);

@@ -55,7 +55,7 @@ TEST(GaiaBase, ReadsTheInboxUpToAClock) {
   EXPECT_EQ(w, (std::vector<float>{21, 1.5f, 1, 1, 1}));
 }
 
-// gaia.md invariant 2: whatever the order of arrival, the bits of b at a clock.
+// gaia_test.cpp, invariant 2: whatever the order of arrival, the bits of b at a clock.
 TEST(GaiaBase, HasTheSameBitsInEveryOrderOfArrival) {
   constexpr std::uint32_t kSites = 5;
   constexpr Round kClocks = 4;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr Slot kSlot = 2;
 
-// gaia.md invariant 11
+// gaia_test.cpp, invariant 11
 TEST(GaiaBlocked, AStepThatReadsABlockedIndexWaitsForItsUpdate) {
   Blocked blocked;
   blocked.block(kSlot, 5, 0, ranges_of({3, 7}, 0, 10));

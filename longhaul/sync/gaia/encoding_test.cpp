@@ -37,7 +37,7 @@ Result<RangeUpdate> read_back(const VectorContent& content, Form form, std::uint
   return decode(2, form, count, length, content, kKey, coding, coder);
 }
 
-// gaia.md, bytes golden, and invariant 6: never more than dense.
+// gaia_test.cpp, invariant 6: never more than dense.
 TEST(GaiaEncoding, TheSmallestFormIsTaken) {
   const Coder coder = exact_coder();
   const auto smallest = [&](std::uint64_t count, std::uint64_t length) {
@@ -53,7 +53,7 @@ TEST(GaiaEncoding, TheSmallestFormIsTaken) {
       EXPECT_LE(smallest(count, length).second, 4 * length);
 }
 
-// gaia.md invariant 13: sparse before bitmap before dense; a bitmap of ceil(n / 8) bytes.
+// gaia_test.cpp, invariant 13: sparse before bitmap before dense; a bitmap of ceil(n / 8) bytes.
 TEST(GaiaEncoding, OfEquallySmallFormsTheFirstIsTaken) {
   const Coder coder = exact_coder();
   EXPECT_EQ(bytes_of(Form::bitmap, 1, 9, coder, Coding::up), 6u);

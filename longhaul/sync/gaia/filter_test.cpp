@@ -11,7 +11,7 @@ namespace {
 
 using Indexes = std::vector<std::uint32_t>;
 
-// gaia.md invariant 7, with values that are exact in binary: strictly larger than T |w|.
+// gaia_test.cpp, invariant 7, with values that are exact in binary: strictly larger than T |w|.
 TEST(GaiaFilter, HoldsWhatIsLargerThanTTimesTheParameterAndAllWhereThatIsZero) {
   const std::vector<float> w = {1, 2, 0, -4, 0.5f};
   std::vector<float> acc = {0.125f, 0.3125f, 1e-9f, 0.375f, -0.078125f};
@@ -21,7 +21,7 @@ TEST(GaiaFilter, HoldsWhatIsLargerThanTTimesTheParameterAndAllWhereThatIsZero) {
   EXPECT_EQ(acc, (std::vector<float>{0.125f, 0, 0, 0.375f, 0}));
 }
 
-// gaia.md invariant 8
+// gaia_test.cpp, invariant 8
 TEST(GaiaFilter, UpdatesAddUpUntilTheyAreSignificant) {
   const std::vector<float> w = {1};
   std::vector<float> acc = {0};
@@ -50,7 +50,7 @@ TEST(GaiaFilter, AFlushHoldsAllButZero) {
   EXPECT_EQ(significant(acc, w, {.threshold = 0}), (Indexes{0, 1, 2}));
 }
 
-// gaia.md invariant 3: what is left behind.
+// gaia_test.cpp, invariant 3: what is left behind.
 TEST(GaiaFilter, WhatIsLeftIsAtMostTTimesTheParameter) {
   Random random(3, {});
   for (const double T : {0.0, 0.01, 0.3}) {

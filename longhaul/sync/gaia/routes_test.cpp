@@ -42,7 +42,7 @@ std::vector<Rank> all_but(const std::set<Rank>& lost) {
   return live;
 }
 
-// gaia.md: 110 directed flows between sites, 30 in groups and 6 between them. `to` of flows out of
+// 110 directed flows between sites, 30 in groups and 6 between them. `to` of flows out of
 // the group counts once more for its relays.
 TEST(GaiaRoutes, HubsHaveFewerFlowsBetweenSites) {
   const auto between = [](const std::string& exchange) {
@@ -181,7 +181,7 @@ class Sites {
   std::map<std::pair<Rank, Rank>, std::deque<Sent>> links_;
 };
 
-// gaia.md invariant 10, first half: for every arrival order each replica gains exactly 11.
+// gaia_test.cpp, invariant 10, first half: for every arrival order each replica gains exactly 11.
 TEST(GaiaRoutes, EveryUpdateReachesEverySiteExactlyOnce) {
   for (const std::string exchange : {"direct", "gaia_hubs", "peer_hubs"}) {
     for (std::uint64_t seed = 0; seed < 60; seed += kStep) {

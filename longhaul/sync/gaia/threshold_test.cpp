@@ -10,7 +10,7 @@ Config with_schedule(std::string name, double T0) {
   return config;
 }
 
-// gaia.md invariant 9
+// gaia_test.cpp, invariant 9
 TEST(GaiaThreshold, InvSqrtFallsWithTheRootOfTheClock) {
   Threshold threshold(with_schedule("inv_sqrt", 0.04));
   EXPECT_DOUBLE_EQ(threshold.next(1, 0), 0.04);
@@ -41,7 +41,7 @@ TEST(GaiaThreshold, ConstStaysAndListGoesThroughItsValues) {
   EXPECT_DOUBLE_EQ(list.next(1000, 0), 0.125);
 }
 
-// gaia.md invariant 13
+// gaia_test.cpp, invariant 13
 TEST(GaiaThreshold, RampIsLinearAndEndsAtT1) {
   Config config = with_schedule("ramp", 0.25);
   config.max_significance = 0.75;

@@ -7,7 +7,7 @@
 namespace longhaul::sync::selmcast {
 namespace {
 
-// selmcast.md: the sum of all debts that are sent equals the sum of the updates; none is lost or
+// The sum of all debts that are sent equals the sum of the updates; none is lost or
 // counted twice, whoever is paid when, and whatever a codec leaves out.
 TEST(Debts, WhatIsPaidOwedAndKeptIsTheSumOfTheUpdates) {
   constexpr std::size_t kSize = 5;

@@ -22,7 +22,7 @@ TEST(RateMeter, KnowsTheHighestOfTheLastMeasurements) {
   EXPECT_EQ(meter.rates(3), (MeasuredRates{1000, 600, {0, 2000, 1000}}));
 }
 
-// selmcast.md, failure behaviour: an unknown rate is replaced by the smallest that is known.
+// An unknown rate is replaced by the smallest that is known.
 TEST(RateMeter, WhatIsNotKnownIsTheSlowest) {
   const MeasuredRates one{50, 0, {0, 5, 0}}, other{0, 30, {7, 0, 0}}, none{};
   const auto network = network_of({&one, &other, &none}, {0, 1, 2});

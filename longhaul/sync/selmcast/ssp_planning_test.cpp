@@ -1,4 +1,4 @@
-// The numbers of the properties are those of docs/sync/selmcast.md.
+// The numbers of the properties are those of sync/selmcast_test.cpp.
 #include "longhaul/sync/selmcast/ssp_planning.h"
 
 #include <gtest/gtest.h>

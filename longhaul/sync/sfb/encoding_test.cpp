@@ -67,7 +67,7 @@ TEST(SfbParts, ABiasGoesWithItsWeight) {
   EXPECT_EQ(back[5], 0);
 }
 
-// sfb.md 12.
+// sfb_test.cpp, invariant 12.
 TEST(SfbEncoding, ASparseVComesBackToTheSameBits) {
   for (const bool sparse : {false, true}) {
     Coder coder = coder_of("fp32");

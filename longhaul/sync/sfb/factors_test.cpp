@@ -35,7 +35,7 @@ std::size_t rank_of(std::vector<double> m, std::size_t out, std::size_t in) {
   return rank;
 }
 
-// sfb.md 1.
+// sfb_test.cpp, invariant 1.
 RC_GTEST_PROP(SfbFactors, MultiplyToTheSumOfOuterProducts, ()) {
   const auto size = rc::gen::inRange<std::size_t>(1, 7);
   const std::size_t rows = *size, out = *size, in = *size;

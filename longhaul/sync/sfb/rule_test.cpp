@@ -6,7 +6,8 @@
 namespace longhaul::sync::sfb {
 namespace {
 
-// sfb.md 5: the most rows for a layer of 4096 x 4096, and the numbers of the three ways.
+// sfb_test.cpp, invariant 5: the most rows for a layer of 4096 x 4096, and the numbers of the three
+// ways.
 TEST(SfbRule, HasTheThresholdsOfASquareLayer) {
   const double rows[] = {2048, 1024, 512, 256, 128};
   for (int i = 0; i < 5; ++i) EXPECT_EQ(most_rows({4096, 4096, 1, std::uint64_t(2) << i}), rows[i]);
@@ -17,8 +18,8 @@ TEST(SfbRule, HasTheThresholdsOfASquareLayer) {
   EXPECT_EQ(server_numbers(square, 8, 8), 2 * matrix_numbers(square));
 }
 
-// sfb.md 4: 4 K (J + D) (P - 1) bytes a worker and clock, J = 1000, D = 2000, P = 8, beside the
-// matrix by reduce-scatter and all-gather.
+// sfb_test.cpp, invariant 4: 4 K (J + D) (P - 1) bytes a worker and clock, J = 1000, D = 2000, P =
+// 8, beside the matrix by reduce-scatter and all-gather.
 TEST(SfbRule, CountsTheBytesOfFactorsExactly) {
   const std::pair<std::uint64_t, double> bytes[] = {
       {1, 84e3}, {8, 672e3}, {32, 2688e3}, {128, 10752e3}, {512, 43008e3}};

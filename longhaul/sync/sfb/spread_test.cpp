@@ -47,7 +47,7 @@ unsigned deepest(const std::map<Rank, unsigned>& depth) {
   return most;
 }
 
-// sfb.md 7.
+// sfb_test.cpp, invariant 7.
 TEST(SfbSpread, ReachesEachWorkerOnceInLogarithmicDepth) {
   for (std::uint32_t count = 2; count < 40; count += longhaul::testing::kGate ? 3 : 1) {
     const Place place = place_with(count, 5);
@@ -88,8 +88,8 @@ TEST(SfbSpread, OfSitesSendsOneCopyToEach) {
   EXPECT_EQ(relayed.size(), 12u) << "of each site those of other numbers than its own";
 }
 
-// sfb.md 8: in ceil((P - 1) / Q) clocks, whichever is the first, a worker sends to all others, and
-// who sends to whom is the same on both sides.
+// sfb_test.cpp, invariant 8: in ceil((P - 1) / Q) clocks, whichever is the first, a worker sends to
+// all others, and who sends to whom is the same on both sides.
 TEST(SfbSpread, PartialReachesAllInACycle) {
   for (std::uint32_t count = 3; count < 30; ++count)
     for (std::uint32_t peers = 1; peers < count; peers += longhaul::testing::kGate ? 5 : 1) {

@@ -26,7 +26,8 @@ void run(ElasticExchange& exchange, Centre& centre, Rank rank, Floats& w, double
   ASSERT_EQ(exchange.phase(), Phase::idle);
 }
 
-// shadowsync.md invariants 2 and 4: w + c is what it was and what was learned, with weight 1.
+// shadowsync_test.cpp, invariants 2 and 4: w + c is what it was and what was learned, with weight
+// 1.
 TEST(Elastic, AnExchangeConservesTheSumAndWhatIsLearnedMeanwhile) {
   Centre centre;
   centre.begin(Floats{1, -2, 100});
@@ -44,7 +45,7 @@ TEST(Elastic, AnExchangeConservesTheSumAndWhatIsLearnedMeanwhile) {
   }
 }
 
-// shadowsync.md invariant 2: two bodies.
+// shadowsync_test.cpp, invariant 2: two bodies.
 TEST(Elastic, ATrainerAndTheCentreComeTogetherByTwoAlpha) {
   Centre centre;
   centre.begin(Floats{0});
@@ -58,7 +59,7 @@ TEST(Elastic, ATrainerAndTheCentreComeTogetherByTwoAlpha) {
   }
 }
 
-// shadowsync.md invariant 10
+// shadowsync_test.cpp, invariant 10
 TEST(Elastic, APushIsTakenOnce) {
   Centre centre;
   centre.begin(Floats{1});
@@ -72,7 +73,7 @@ TEST(Elastic, APushIsTakenOnce) {
   EXPECT_EQ(*centre.values(), Floats{7});
 }
 
-// shadowsync.md invariant 10: neither side moves.
+// shadowsync_test.cpp, invariant 10: neither side moves.
 TEST(Elastic, APushOfAnotherServerEpochHasNoEffectOnEitherSide) {
   Centre centre;
   centre.begin(Floats{1});

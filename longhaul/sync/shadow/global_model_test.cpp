@@ -20,7 +20,7 @@ TEST(GlobalModel, TheMeanFollowsTheDifferences) {
   EXPECT_FALSE(global.fits(3));
 }
 
-// shadowsync.md invariant 6
+// shadowsync_test.cpp, invariant 6
 TEST(GlobalModel, AFilterWithoutMomentumIsTheMean) {
   GlobalModel mean({}), filtered(Filter{.mu = 0, .zeta = 1});
   for (GlobalModel* global : {&mean, &filtered}) global->begin(Floats{1, -2, 1e-3f});

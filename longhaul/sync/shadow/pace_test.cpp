@@ -23,7 +23,7 @@ TEST(Pace, CountsStepsSinceTheRoundAndSinceTheSnapshot) {
   EXPECT_TRUE(pace.may_step());  // no limit, and passes do not end it
 }
 
-// shadowsync.md invariant 13
+// shadowsync_test.cpp, invariant 13
 TEST(Pace, TheGapIsBounded) {
   Pace pace(3, 0);
   for (int step = 0; step < 3; ++step) {

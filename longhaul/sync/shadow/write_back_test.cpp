@@ -13,7 +13,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// shadowsync.md invariant 4: what was added between snapshot and write-back.
+// shadowsync_test.cpp, invariant 4: what was added between snapshot and write-back.
 TEST(WriteBack, KeepsWhatWasLearnedMeanwhile) {
   const Floats y{1, 2, -3}, target{3, 2, 5};
   const float learned = 0.5f;
@@ -44,7 +44,7 @@ TEST(WriteBack, AlphaOneIsTheTargetAndAlphaZeroTheParameters) {
   EXPECT_EQ(trained, (Floats{5, 6, 7}));
 }
 
-// shadowsync.md invariant 5: n trainers that each learn unit noise in every round.
+// shadowsync_test.cpp, invariant 5: n trainers that each learn unit noise in every round.
 double disagreement(double alpha, WriteBack rule) {
   constexpr std::size_t kTrainers = 8, kLength = 500, kRounds = 60, kWarm = 20;
   Random random(3, {});

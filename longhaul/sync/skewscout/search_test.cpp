@@ -25,7 +25,7 @@ std::vector<std::uint32_t> times(std::vector<std::pair<std::uint32_t, int>> runs
   return all;
 }
 
-// skewscout.md invariant 6
+// skewscout_test.cpp, invariant 6
 TEST(SkewScoutSearch, TheObjectiveIsLossBeyondTheToleranceAndCost) {
   const Objective j;
   EXPECT_NEAR(j(0.09, 0.25), 2.25, 1e-12);
@@ -33,7 +33,7 @@ TEST(SkewScoutSearch, TheObjectiveIsLossBeyondTheToleranceAndCost) {
   EXPECT_NEAR(j(0, 1), 1, 1e-12);
 }
 
-// skewscout.md invariant 7
+// skewscout_test.cpp, invariant 7
 TEST(SkewScoutSearch, ClimbsToTheLoosestThatCostsNoAccuracy) {
   EXPECT_EQ(indexes({0, 0, .01, .01, .02, .02, .03}),
             times({{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 14}}));

@@ -9,7 +9,7 @@
 namespace longhaul::sync::skewscout {
 namespace {
 
-// skewscout.md invariant 3
+// skewscout_test.cpp, invariant 3
 TEST(SkewScoutTally, EachHostHasOneVisitorAndAllPairsMeet) {
   for (std::uint32_t sites = 2; sites <= 11; ++sites) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> met;
@@ -33,7 +33,7 @@ TEST(SkewScoutTally, EachHostHasOneVisitorAndAllPairsMeet) {
   EXPECT_EQ(host_of(1, 1, 3), 0u);
 }
 
-// skewscout.md invariant 4
+// skewscout_test.cpp, invariant 4
 TEST(SkewScoutTally, TheLossIsZeroForEqualScoresAndNeverNegative) {
   Tally tally;
   for (Rank site : {0u, 1u}) {
@@ -64,7 +64,7 @@ TEST(SkewScoutTally, AScoreThatIsNotFiniteIsTheWholeLossAndOneOfNothingIsNone) {
   EXPECT_FALSE(none.measured());
 }
 
-// skewscout.md invariant 8
+// skewscout_test.cpp, invariant 8
 TEST(SkewScoutTally, OrderAndDuplicatesOfReportsChangeNothing) {
   const auto report = [](Tally& tally, std::size_t i) {
     const Rank site = Rank(i / 2);

@@ -1,4 +1,4 @@
-// The numbers of the properties are those of docs/sync/staleness_lab.md.
+// The numbers of the properties are those of sync/staleness_lab_test.cpp.
 #include "longhaul/sync/staleness/held_updates.h"
 
 #include <gtest/gtest.h>

@@ -43,7 +43,7 @@ TEST(Ranking, AllOrNothing) {
   EXPECT_EQ(rank_blocks(blocks, c, 0, 2).channels, (std::vector<Order>{{}, {2, 1}, {0}}));
 }
 
-// Invariant 5 of docs/transfer/dgt.md.
+// Invariant 5 of dgt_test.cpp.
 TEST(Ranking, NoBestEffortBlockContributesMoreThanAReliableOne) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed, Stream{});

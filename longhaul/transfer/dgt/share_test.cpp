@@ -25,7 +25,7 @@ TEST(ReliableShare, StaysAtFirstThenFollowsTheSmoothedLoss) {
   EXPECT_DOUBLE_EQ(share.k(), 0.8 * 1.5625 / 2);
 }
 
-// Invariant 6 of docs/transfer/dgt.md.
+// Invariant 6 of dgt_test.cpp.
 TEST(ReliableShare, StaysWithinItsBounds) {
   ReliableShare share(quick());
   for (int i = 0; i < 3; ++i) share.observe(1);
