@@ -1,7 +1,10 @@
 """What benchmarks of networks share: sites as TOML, and runs of the program."""
+import csv
 import json
+import pathlib
 import subprocess
 
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 PATIENCE_S = 560
 EQUAL = [66] * 4  # Mbit/s
 UNEQUAL = [155, 140, 120, 100, 80, 60, 40, 20]  # the first serves the hub
@@ -50,3 +53,11 @@ def void(real):
     if (real.get("overrun_share") or 0) > 0.01:
         why.append(f"late steps {100 * real['overrun_share']:.0f} %")
     return ", ".join(why)
+
+
+def write_csv(name, head, rows):
+    """The raw rows of a page, in bench/results."""
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(rows)

@@ -2,7 +2,7 @@
 """Every process of a real run killed with kill -9 in turn, the server's first.
 
   bench/kills.py [--build build/release] [--out runs/kills] [--times 20] [--only KIND] [--lanes 1]
-                 [--write docs/results/kills.md]
+                 [--write docs/results/kills.md]    and bench/results/kills.csv
 
 Five processes over sockets on this machine, four workers and `hq` in the middle: a server, a state
 server, or a relay without a learner. `longhaul launch` starts what dies again, as it does unless
@@ -10,7 +10,7 @@ told otherwise. Each kill is one run: at a moment drawn by its number, in the tw
 nodes have their first checkpoint. It is right if launch ends with code 0 and all who were in the
 run at its end have done its rounds and hold one model; it hangs if 90 s have passed and no node
 does a round in 30 s more. Each writes one line into --out/KIND.jsonl; what is there is not done
-again, so the command may be stopped at any time. Prints the table.
+again, so the command may be stopped at any time. Prints the rows.
 """
 import argparse
 import concurrent.futures
@@ -22,7 +22,10 @@ import statistics
 import subprocess
 import sys
 import threading
+import textwrap
 import time
+
+from common import write_csv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
@@ -129,9 +132,12 @@ def one(case, launcher, kind, victim, number):
         case.doCleanups()
 
 
-def table(records):
-    lines = ["| strategy | killed | runs | hangs | wrong ends | declared lost | came back | "
-             "end after the kill, s: median, most |", "|---|---|---|---|---|---|---|---|"]
+HEAD = ["strategy", "killed", "runs", "hangs", "wrong_ends", "declared_lost", "came_back",
+        "end_after_the_kill_s_median", "most"]
+
+
+def rows_of(records):
+    """Of HEAD."""
     for kind in KINDS:
         for victims in ([MIDDLE], WORKERS):
             runs = [r for r in records if r["kind"] == kind and r["victim"] in victims]
@@ -139,29 +145,41 @@ def table(records):
                 continue
             hangs = sum(r["code"] is None for r in runs)
             seconds = [r["seconds"] for r in runs]
-            lines.append(
-                f"| {kind} | {'hq' if victims == [MIDDLE] else 'each worker'} | {len(runs)} | "
-                f"{hangs} | {sum(not r['right'] for r in runs) - hangs} | "
-                f"{sum(r['was_lost'] for r in runs)} | {sum(r['is_back'] for r in runs)} | "
-                f"{statistics.median(seconds):.1f}, {max(seconds):.1f} |")
-    return "\n".join(lines)
+            yield [kind, "hq" if victims == [MIDDLE] else "each worker", len(runs), hangs,
+                   sum(not r["right"] for r in runs) - hangs, sum(r["was_lost"] for r in runs),
+                   sum(r["is_back"] for r in runs), f"{statistics.median(seconds):.1f}",
+                   f"{max(seconds):.1f}"]
 
 
-def page(records):
-    """What has been run so far; a hang with what its nodes waited for."""
-    bad = [r for r in records if not r["right"]]
-    lines = ["# Kills", "", "    bench/kills.py --write docs/results/kills.md", "",
-             "Five processes over sockets on one machine, four workers and `hq` in the middle. One",
-             "is killed with kill -9, once a run, and `launch` starts it again. A run hangs",
-             f"if it has not ended {PATIENCE_S} s later and no node does a round in 30 s; its end",
-             "is wrong if launch's exit code is not 0, or those who were in it do not hold one",
-             "model after all rounds. The command goes on where it was stopped, up to 20 runs a",
-             "process.", "", table(records), "",
-             f"{len(records)} runs, {len(bad)} not right."]
+def page(rows, bad):
+    """`rows`: of HEAD; `bad`: records of runs that were not right."""
+    runs, hangs, wrong = (sum(int(row[i]) for row in rows) for i in (2, 3, 4))
+    fill = lambda text: textwrap.fill(text, 119, break_on_hyphens=False)
+    lines = ["# Kills", "", fill(
+        f"{hangs} of {runs} runs with a killed process hung, and {wrong} ended wrong. `launch` "
+        "starts the killed process again. Then it returns, or the run ends without it."),
+        "", "    bench/kills.py --write docs/results/kills.md      # resumable", "", fill(
+        "Five processes over sockets: four workers, and `hq` as a server, a state server or a "
+        "relay. A run has one kill -9. It hangs if it has not ended "
+        f"{PATIENCE_S} s later and no node finishes a round in 30 s. An end is wrong if the exit "
+        "code is not 0 or the remaining nodes do not hold one model after all rounds."),
+        "", "| killed | strategies | runs | hangs | wrong | returned | s from the kill to the end: "
+        "medians of the strategies | longest |", "|---" * 8 + "|"]
+    for victim in dict.fromkeys(row[1] for row in rows):
+        of = [row for row in rows if row[1] == victim]
+        total = [sum(int(row[i]) for row in of) for i in (2, 3, 4, 6)]
+        medians = [float(row[7]) for row in of]
+        lines.append(f"| {victim} | {len(of)} | {' | '.join(map(str, total))} | {min(medians):.1f} "
+                     f"to {max(medians):.1f} | {max(float(row[8]) for row in of):.1f} |")
+    away = [f"{row[0]}, {row[1]} {row[6]} of {row[2]}" for row in rows if row[6] != row[2]]
+    lines += ["", fill(
+        "[kills.csv](../../bench/results/kills.csv) has a row for each strategy"
+        + (f". Those that did not return in every run: {'; '.join(away)}." if away else "."))]
     for one in bad:
-        last = [f"    {line[:110]}" for line in one["text"].strip().splitlines()[-6:]]
-        lines += ["", f"{one['kind']}, {one['victim']} killed {one['wait_s']:.2f} s after the "
-                  "checkpoints; the last that was said:", "", *last]
+        last = one["text"].strip().splitlines()[-1:]
+        lines += ["", f"Not right: {one['kind']}, {one['victim']} killed {one['wait_s']:.2f} s "
+                  "after the checkpoints. The last output:", "",
+                  *[f"    {line[:110]}" for line in last]]
     return "\n".join(lines) + "\n"
 
 
@@ -202,9 +220,11 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(options.lanes) as pool:
         for done in concurrent.futures.as_completed([pool.submit(run, what) for what in todo]):
             done.result()
-    print(table(records))
+    rows = list(rows_of(records))
+    print(*(", ".join(map(str, row)) for row in (HEAD, *rows)), sep="\n")
     if options.write:
-        options.write.write_text(page(records))
+        write_csv("kills", HEAD, rows)
+        options.write.write_text(page(rows, [r for r in records if not r["right"]]))
     return 0 if all(r["right"] for r in records) else 1
 
 

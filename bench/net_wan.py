@@ -10,7 +10,7 @@
   join      11 sites meet: TLS beside plain, over the loopback and in the emulated WAN
 
 As root. Ratios are those of pairs that were measured one after the other; medians. --write puts the
-tables between the two marks in that page.
+tables between the two marks in that page; the turns of `share` go to bench/results/net-share.csv.
 """
 import argparse
 import contextlib
@@ -25,6 +25,8 @@ import tempfile
 import textwrap
 import time
 
+from common import write_csv
+
 FROM_S, UNTIL_S = 2.0, 8.0          # of a flow, in what is counted
 RATE = 66                           # Mbit/s
 HEADERS = {"datagrams": 40 + 28 + 28}  # of frame, seal, UDP and IP
@@ -34,7 +36,7 @@ MARKS = "<!-- net_wan.py -->", "<!-- end of net_wan.py -->"
 
 
 def median_of(values, digits=2):
-    return (f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} .. "
+    return (f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-"
             f"{max(values):.{digits}f})")
 
 
@@ -167,17 +169,16 @@ class Bench:
         ratio = {name: [a / b for a, b in zip(rows[one], rows[other])]
                  for name, one, other in (("plain / iperf3", "plain", "iperf3"),
                                           ("TLS / plain", "TLS", "plain"))}
-        lines = [f"### A pair over veth ({repeats} turns, {UNTIL_S - FROM_S:g} s each)", "",
-                 "| | Gbit/s, median (least .. most) |", "|---|---|"]
-        lines += [f"| {name} | {median_of([v * 1e-3 for v in values])} |"
-                  for name, values in rows.items()]
-        lines += [f"| **{name}** | {median_of(values)} |" for name, values in ratio.items()]
-        return [*lines, "", "Targets: plain at least 10 Gbit/s or 0.8 of iperf3, TLS at least 0.4 "
-                "of plain. Connections with the system's congestion control, as iperf3."]
+        lines = [f"### A pair over veth, Gbit/s ({repeats} turns)", "",
+                 f"| {' | '.join((*rows, *ratio))} |", "|---" * (len(rows) + len(ratio)) + "|"]
+        cells = [median_of([v * 1e-3 for v in values]) for values in rows.values()]
+        cells += [median_of(values) for values in ratio.values()]
+        lines.append(f"| {' | '.join(cells)} |")
+        return [*lines, "", "Targets: plain 10 Gbit/s or 0.8 of iperf3, TLS 0.4 of plain."]
 
     def measure_lab(self, repeats):
-        lines = [f"### The emulated WAN, {RATE} Mbit/s, 1 % loss ({repeats} turns)", "",
-                 "| round trip | | Mbit/s of payload | share of the link |", "|---|---|---|---|"]
+        lines = [f"### {RATE} Mbit/s with 1 % loss ({repeats} turns)", "",
+                 "| round trip | | share of the link, % |", "|---|---|---|"]
         window = (10.0, 30.0)
         for delay in (50, 100):
             wan = f"mbps = {RATE}\ndelay_ms = {delay}\nloss = 0.01"
@@ -193,39 +194,35 @@ class Bench:
             for name, values in rates.items():
                 factor = wire if name == "datagrams" else 1
                 shares = [100 * v * factor / RATE for v in values]
-                lines.append(f"| {2 * delay} ms | {name} | {median_of(values, 1)} | "
-                             f"{median_of(shares, 1)} % |")
-        return [*lines, "", "Both under TLS. Of a connection payload counts, without any header; "
-                "of datagrams the bytes of IP packets that arrived (a payload of "
-                f"{BODY} is {BODY + HEADERS['datagrams']} on the link). Targets: at least 85 and "
-                "90 %."]
+                lines.append(f"| {2 * delay} ms | {name} | {median_of(shares, 1)} |")
+        return [*lines, "", "Shares count the payload of a connection, and the IP packets of "
+                "datagrams. Targets at 100 ms: 85 and 90 %."]
 
     def measure_share(self, repeats):
-        lines = [f"### Sharing a queue of one bandwidth-delay product ({repeats} turns, {RATE} "
-                 "Mbit/s, 100 ms, drop-tail)", "",
-                 "| two flows of longhaul | the two | bbr (iperf3) | most / least |",
-                 "|---|---|---|---|"]
+        lines = [f"### Sharing a plain queue ({repeats} turns, {RATE} Mbit/s, 100 ms)", "",
+                 "| two flows of longhaul | most / least | bbr (iperf3), Mbit/s |", "|---|---|---|"]
         window = (10.0, 50.0)
         wan = 'delay_ms = 50\nqueue = "drop_tail"\nqueue_ms = 100'
         sites = ({"name": "a", "up_mbps": RATE}, {"name": "b"})
         kinds = {"connections": ["--congestion", "bbr"], "datagrams": ["--datagrams"]}
+        turns = []
         for first, second in (("connections", "connections"), ("connections", "datagrams"),
                               ("datagrams", "datagrams")):
-            ratios, parts = [], []
+            ratios, others = [], []
             with self.lab(wan, sites) as where:
                 for _ in range(repeats):
                     ends = [self.flow(*where, window, *kinds[name]) for name in (first, second)]
                     time.sleep(2)  # when they begin to send
                     ends.append(self.iperf3(*where, window, "bbr"))
                     rates = [end()["mbps"] for end in ends]
-                    parts.append(rates)
+                    others.append(rates[2])
+                    turns.append([first, second, *(f"{rate:.1f}" for rate in rates)])
                     ratios.append(max(rates) / min(rates))
                     print(first, second, [round(r, 1) for r in rates], flush=True)
-            one = [", ".join(f"{rates[i]:.1f}" for rates in parts) for i in range(3)]
-            lines.append(f"| {first}, {second} | {one[0]}; {one[1]} | {one[2]} | "
-                         f"{median_of(ratios)} |")
-        return [*lines, "", "Mbit/s of payload, all in one class of service. Target: within a "
-                "factor of 2."]
+            lines.append(f"| {first}, {second} | {median_of(ratios)} | {median_of(others, 1)} |")
+        write_csv("net-share", ["first", "second", "first_mbps", "second_mbps", "bbr_mbps"], turns)
+        return [*lines, "", "[net-share.csv](../../bench/results/net-share.csv) has each turn. "
+                "Target: within a factor of 2."]
 
     def joined(self, prefixes, addresses, tls):
         """Seconds from the start of the first of 11 processes until all have met."""
@@ -248,7 +245,7 @@ class Bench:
         return max(joined)
 
     def measure_join(self, repeats):
-        lines = [f"### Joining: 11 sites ({repeats} turns after a warm-up)", "",
+        lines = [f"### Joining: 11 sites ({repeats} turns)", "",
                  "| | plain, s | TLS, s | TLS / plain |", "|---|---|---|---|"]
         local = contextlib.nullcontext(([[]] * 11, ["127.0.0.1"] * 11))
         names = [f"n{i}" for i in range(11)]
@@ -265,8 +262,8 @@ class Bench:
             lines.append(f"| {name} | {median_of(times[False])} | {median_of(times[True])} | "
                          f"{median_of(ratios)} |")
             print(lines[-1], flush=True)
-        return [*lines, "", "From the start of the first process until all 110 connections stand; "
-                "processes that link neither libtorch nor Python. Target: at most 1.5."]
+        return [*lines, "", "From the start of the first process until all 110 connections stand. "
+                "Target: at most 1.5."]
 
 
 def main():

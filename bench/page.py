@@ -4,7 +4,7 @@
   scripts/fetch-data fashion-mnist cifar10 sotu
   bench/page.py tune [--models ...]     # the rates, once a model on one grid: bench/page-rates.json
   bench/page.py run  [--models lenet,cnn,gpt] [--wans gaia-11,dtfm-10,halos-4]
-                     [--write docs/results/page.md]
+                     [--write docs/results/page.md]    and bench/results/page.csv, page-steps.csv
 
 Both take [--build build/release] [--out build/page] [--jobs 2] [--epochs E], keep the runs that are
 done, and go on where they were stopped. --epochs: of each run, in place of the models' own. Every
@@ -15,13 +15,16 @@ same with one worker that holds all data and the same outer optimiser: what of i
 second worker. Each comparison is also a report, a file in --out. Simulated; one seed.
 """
 import argparse
+import collections
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
+import textwrap
 import tomllib
 
-from common import result, run
+from common import result, run, write_csv
 from page_picture import picture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -166,26 +169,37 @@ def number(value, digits=3):
     return f"{value:,.0f}" if value >= 10 ** digits else f"{value:.{digits}g}"
 
 
-def table(model, wan, done):
-    """Best at the end first."""
-    text = model == "gpt"
-    lines = [f"### {model} on {wan}", "",
-             f"![{model} on {wan}](../img/page-{model}-{wan}.svg)", "",
-             f"| strategy | {'bits per byte' if text else 'accuracy, %'} | s to "
-             f"{MODELS[model]['target'] if text else 100 * MODELS[model]['target']:g} | s | "
-             "WAN GB | computing, % |", "|---|---|---|---|---|---|"]
+HEAD = ["model", "wan", "strategy", "score", "unit", "target", "to_target_s", "s", "wan_gb",
+        "computing_percent"]
+STEPS_HEAD = ["model", "steps", "four_workers", "unit", "s", "wan_gb", "one_worker"]
+
+
+def unit(model):
+    return "bits per byte" if model == "gpt" else "accuracy, %"
+
+
+def goal(model):
+    return MODELS[model]["target"] if model == "gpt" else 100 * MODELS[model]["target"]
+
+
+def shown(model, one):
+    return f"{one['bits_per_byte']:.3f}" if model == "gpt" else f"{100 * one['final_accuracy']:.2f}"
+
+
+def rows_of(model, wan, done):
+    """Of HEAD, the best at the end first."""
     for one in sorted(done["runs"], key=score, reverse=True):
-        value = "diverged" if score(one) == -1e9 else (
-            f"{one['bits_per_byte']:.3f}" if text else f"{100 * one['final_accuracy']:.2f}")
-        lines.append(f"| {one['sync']} | {value} | {number(reached(model, one['folder']))} | "
-                     f"{number(one['time_s'])} | {number(one['wan_bytes'] / 1e9)} | "
-                     f"{100 * one['compute_utilisation']:.0f} |")
+        value = "diverged" if score(one) == -1e9 else shown(model, one)
+        yield [model, wan, one["sync"], value, unit(model), f"{goal(model):g}",
+               number(reached(model, one["folder"])), number(one["time_s"]),
+               number(one["wan_bytes"] / 1e9), f"{100 * one['compute_utilisation']:.0f}"]
     for skipped in done["skipped"] + done["failed"]:
-        lines.append(f"| {skipped['label']} | not run: {skipped['why'].splitlines()[0]} | | | | |")
-    return lines + [""]
+        yield [model, wan, skipped["label"], "not run", unit(model), f"{goal(model):g}", *"----"]
+        print(f"page: {skipped['label']} not run: {skipped['why']}", file=sys.stderr, flush=True)
 
 
 def sweep(model, rates):
+    """Of STEPS_HEAD."""
     own = {"diloco": rates.get("diloco", MODELS[model]["rates"][1])}
     steps = "sync.steps=" + ",".join(map(str, SWEEP))
     rows = {}
@@ -194,37 +208,105 @@ def sweep(model, rates):
                        steps)
         for one in done["runs"]:
             rows[int(one["label"].rsplit("=", 1)[1]), workers] = one
-    lines = [f"### {model}: steps of diloco on halos-4, and with one worker", "",
-             "| steps | four workers | s | WAN GB | one worker, the same samples |",
-             "|---|---|---|---|---|"]
     for count in SWEEP:
         four, one = rows.get((count, 4)), rows.get((count, 1))
-        if not four or not one:
-            continue
-        text = [f"{abs(score(r)):.3f}" if model == "gpt" else f"{100 * score(r):.2f} %"
-                for r in (four, one)]
-        lines.append(f"| {count} | {text[0]} | {number(four['time_s'])} | "
-                     f"{number(four['wan_bytes'] / 1e9)} | {text[1]} |")
-    return lines + [""]
+        if four and one:
+            yield [model, count, shown(model, four), unit(model), number(four["time_s"]),
+                   number(four["wan_bytes"] / 1e9), shown(model, one)]
 
 
-def begin(models, wans):
-    epochs = f" --epochs {ARGS.epochs:g}" if ARGS.epochs else ""
+def value_of(text):
+    """None: no number."""
+    return float(text.replace(",", "")) if text[0].isdigit() else None
+
+
+def lead(rows):
+    """Rows of HEAD, a cell's best first."""
+    cells = collections.defaultdict(dict)
+    for row in rows:
+        cells[row[0], row[1]][row[2]] = row
+    best = collections.Counter(next(iter(cell)) for cell in cells.values())
+    early = collections.Counter()
+    for cell in cells.values():
+        times = {name: value_of(row[6]) for name, row in cell.items() if value_of(row[6])}
+        early[min(times, key=times.get) if times else "no strategy"] += 1
+    pairs = [(cell["bsp"], cell["diloco"]) for cell in cells.values()
+             if all(name in cell and value_of(cell[name][3]) for name in ("bsp", "diloco"))]
+    longer = [value_of(bsp[7]) / value_of(other[7]) for bsp, other in pairs]
+    behind = [value_of(bsp[3]) - value_of(other[3]) for bsp, other in pairs if bsp[0] != "gpt"]
+    best, early = [", ".join(f"{name} in {count}" for name, count in counts.most_common())
+                   for counts in (best, early)]
+    text = f"Best after equal samples: {best} of {len(cells)} combinations of model and network."
+    if pairs:
+        text += f" bsp takes {min(longer):.1f} to {max(longer):.1f} times as long as diloco"
+        text += f", which is {min(behind):.1f} to {max(behind):.1f} points behind on images." \
+            if behind else "."
+    return f"{text} First at a target accuracy: {early}."
+
+
+def tables(rows, steps):
+    """Of each model its table and pictures; then the steps."""
+    lines, wans = [], list(dict.fromkeys(row[1] for row in rows))
+    models = list(dict.fromkeys(row[0] for row in rows))
+    for model in models:
+        cells = {(row[2], row[1]): row for row in rows if row[0] == model}
+        lines += [f"| {model}: {unit(model)}; s | {' | '.join(wans)} |",
+                  "|---" * (len(wans) + 1) + "|"]
+        names = dict.fromkeys(row[2] for row in cells.values())
+
+        def mean(name):
+            found = [cells[name, wan][3] for wan in wans if (name, wan) in cells]
+            if not all(map(value_of, found)):
+                return float("inf")
+            return statistics.mean(map(value_of, found)) * (1 if model == "gpt" else -1)
+
+        for name in sorted(names, key=mean):
+            both = [f"{cells[name, wan][3]}; {cells[name, wan][7]}" if (name, wan) in cells
+                    else "" for wan in wans]
+            lines.append(f"| {name} | {' | '.join(both)} |")
+        lines += ["", *[f"![{model}-{wan}](../img/page-{model}-{wan}.svg)" for wan in wans], ""]
+    return lines + sweep_lines(models, steps) if steps else lines
+
+
+def sweep_lines(models, steps):
+    """The best numbers of steps; scores are in the file."""
+    said = []
+    for model in models:
+        rows = [row for row in steps if row[0] == model]
+        order = min if model == "gpt" else max
+        four, one = (order(rows, key=lambda row, column=column: float(row[column]))
+                     for column in (2, 6))
+        said.append(f"{model} {four[2]} ({four[1]}) and {one[6]} ({one[1]})")
+    return [fill("Steps of diloco on halos-4, the best score (and steps) of four workers, and of "
+                 f"one worker with the same samples: {'; '.join(said)}. All: "
+                 "[page-steps.csv](../../bench/results/page-steps.csv)."), ""]
+
+
+def fill(text):
+    return textwrap.fill(text, 119, break_on_hyphens=False, break_long_words=False)
+
+
+NOTES = "## Notes"  # this part of the page is kept
+
+
+def page(rows, steps, notes=""):
+    """Of rows of HEAD and of STEPS_HEAD."""
+    models, wans = [list(dict.fromkeys(row[i] for row in rows)) for i in (0, 1)]
     left = [m for m in MODELS if m not in models] + [w for w in WANS if w not in wans]
-    not_run = f"Not run: {', '.join(left)}; the same command without `--models` and `--wans` does."
-    return ["# The benchmark page", "",
-            f"    bench/page.py tune --models {','.join(models)}",
-            f"    bench/page.py run --models {','.join(models)} --wans {','.join(wans)}"
-            f"{epochs} --write docs/results/page.md", "",
-            "Ten strategies, simulated, one seed; every run of a model uses the same number of",
-            "samples. lenet learns Fashion-MNIST, cnn (lenet with GroupNorm) CIFAR-10, gpt the",
-            "State of the Union by president, split by Dirichlet 0.5. Steps take 50 to 100 ms,",
-            "messages count 100 times. halos-4: the rates of HALoS' four regions; delays of 40 ms",
-            "are ours. Rates are from [page-rates.json](../../bench/page-rates.json), tuned once a",
-            "model. The final model is scored in the end; 's to' is when a report on the way first",
-            "passed it: of dpsgd and adpsgd that is one site's model, not the mean of all.",
-            "The 132 runs of the whole page took 112 minutes of processor time, 56 on two cores.",
-            "", *([not_run, ""] if left else [])]
+    about = (
+        "Simulated, one seed, rates of [page-rates.json](../../bench/page-rates.json); an hour on "
+        "two cores. Every strategy uses the same samples, split by Dirichlet 0.5. lenet learns "
+        "Fashion-MNIST, cnn (lenet with GroupNorm) CIFAR-10, gpt the State of the Union. Messages "
+        "count 100 times. halos-4 has HALoS' rates and our delays of 40 ms. "
+        "[page.csv](../../bench/results/page.csv) has times to a target (dpsgd, adpsgd: one site's "
+        "model), WAN traffic and computing.")
+    if left:
+        about += f" Not run: {', '.join(left)}."
+    lines = ["# The benchmark page", "", fill(lead(rows)), "",
+             f"    bench/page.py tune --models {','.join(models)}",
+             f"    bench/page.py run --models {','.join(models)} --wans {','.join(wans)} "
+             "--write docs/results/page.md", "", fill(about), "", *tables(rows, steps), notes]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def report(name):
@@ -236,23 +318,23 @@ def report(name):
 
 
 def pages(models, wans, rates):
-    lines = begin(models, wans)
+    rows, steps = [], []
     for model in models:
-        lines += [f"## {model}", ""]
         own = rates.get(model, {})
         for wan in wans:
             done = compare(model, wan, f"{model}-{wan}", own, "--sync", ",".join(SYNCS))
-            lines += table(model, wan, done)
+            rows += rows_of(model, wan, done)
             folders = [ARGS.out / f"{model}-{wan}" / one["label"] for one in done["runs"]]
             (PICTURES / f"page-{model}-{wan}.svg").write_text(picture(folders))
             report(f"{model}-{wan}")
-            print("\n".join(lines[-16:]), flush=True)
-            if ARGS.write:
-                ARGS.write.write_text("\n".join(lines))
+            print("\n".join(", ".join(row) for row in rows[-len(SYNCS):]), flush=True)
         if "halos-4" in wans:
-            lines += sweep(model, own)
+            steps += sweep(model, own)
         if ARGS.write:
-            ARGS.write.write_text("\n".join(lines).rstrip() + "\n")
+            notes = "".join(ARGS.write.read_text().partition(NOTES)[1:])
+            ARGS.write.write_text(page(rows, steps, notes))
+            write_csv("page", HEAD, rows)
+            write_csv("page-steps", STEPS_HEAD, steps)
 
 
 def arguments():

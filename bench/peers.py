@@ -11,8 +11,8 @@ same), one after the other, with bbr. An exchange is a mean of vectors of random
 to all sites; each peer's result is checked. A run of some laps is a line of JSON in --resume; the
 same command goes on where that file ends. --stop-after: begins nothing that would likely not be
 done by then, and ends with 3 if something is left. --laps is for trials. --write puts the tables
-between the two marks in that page. Ends with 1 if a measurement failed; it is tried again by the
-next command.
+between the two marks in that page, and the ranges into bench/results/peers.csv. Ends with 1 if a
+measurement failed; it is tried again by the next command.
 """
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from common import EQUAL, sites
+from common import EQUAL, sites, write_csv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HERE = ROOT / "bench/peers"
@@ -517,13 +517,32 @@ def median(kept, name):
     if not laps:
         return "failed" if kept.failed(name) else ""
     limited = any(row.get("router_limited") for row in kept.of(name))
-    return seconds(statistics.median(laps)) + (" †" if limited else "")
-
-
-def spread(kept, name):
-    laps, wrong = kept.laps(name), sum(row.get("wrong", 0) for row in kept.of(name))
-    return (f"{seconds(min(laps))} to {seconds(max(laps))}, {len(laps)}" if laps else "") + (
+    wrong = sum(row.get("wrong", 0) for row in kept.of(name))
+    return seconds(statistics.median(laps)) + (" †" if limited else "") + (
         f"; {wrong} wrong" if wrong else "")
+
+
+HEAD = ["network", "mbytes", "program", "median_s", "least_s", "most_s", "laps", "wrong",
+        "router_late"]
+
+
+def rows_of(kept):
+    """Of HEAD; then the parts of a lap."""
+    for key, mbytes in EXCHANGES:
+        for who in WHO:
+            name = f"{key}/{mbytes}/{who}"
+            if laps := kept.laps(name):
+                late = any(row.get("router_limited") for row in kept.of(name))
+                yield [key, f"{mbytes:g}", TITLES[who], *map(seconds, (
+                    statistics.median(laps), min(laps), max(laps))), len(laps),
+                    sum(row.get("wrong", 0) for row in kept.of(name)), "yes" if late else ""]
+        for who, part, title in (
+                ("torchft", "quorum_s", "torchft: the quorum, part of a lap"),
+                ("hivemind", "prepared_s", "hivemind: finding the group, not part of a lap")):
+            found = [one[part] for row in kept.of(f"{key}/{mbytes}/{who}")
+                     for one in row.get("parts", ()) if part in one]
+            if found:
+                yield [key, f"{mbytes:g}", title, seconds(statistics.median(found)), *[""] * 5]
 
 
 def table(first, rows):
@@ -540,22 +559,9 @@ def tables(kept):
         return next((seconds(row["bound_s"]) for row in kept.rows
                      if row["name"].startswith(f"{at}/") and "bound_s" in row), "")
 
-    def part(who, key):
-        def say(at):
-            found = [one[key] for row in kept.of(f"{at}/{who}") for one in row.get("parts", ())
-                     if key in one]
-            return seconds(statistics.median(found)) if found else ""
-        return say
-
-    def each(what):
-        return [(TITLES[who], lambda at, who=who: what(kept, f"{at}/{who}")) for who in WHO]
-
-    lines = [
-        *table("median, seconds", [("the bound", bound), *each(median)]), "",
-        *table("least and most, laps", each(spread)), "",
-        *table("parts, medians, seconds", [
-            ("torchft: the quorum, counted above", part("torchft", "quorum_s")),
-            ("hivemind: finding the group, not counted", part("hivemind", "prepared_s"))])]
+    lines = list(table("median, seconds", [("the bound", bound), *(
+        (TITLES[who], lambda at, who=who: median(kept, f"{at}/{who}")) for who in WHO
+        if any(kept.laps(f"{key}/{mbytes}/{who}") for key, mbytes in EXCHANGES))]))
     lines += ["", "| LeNet on MNIST to 97 %, over A | seconds | rounds | seconds a round | "
               "scoring, s | with starts, s |", "|---|---|---|---|---|---|"]
     for who, title in LENET_TITLES.items():
@@ -583,6 +589,7 @@ def write(page, kept):
     text = page.read_text()
     begin, end = (text.index(mark) for mark in MARKS)
     page.write_text(text[:begin] + MARKS[0] + "\n" + tables(kept) + text[end:])
+    write_csv("peers", HEAD, rows_of(kept))
 
 
 def main():

@@ -12,8 +12,8 @@ distance ms, of one of four styles:
   cluster two clusters, pairs of 150 Mbit/s inside and of 15 across, sites of 200
 Connections are warm (slow_start = false). Appends a line of JSON for each network to --file, and
 goes on where it ended. Prints median, 90th percentile and worst of time / bandwidth bound and of
-time / the bound that knows delays; --page writes them as a page. Ends with 1 if forest misses a
-goal.
+time / the bound that knows delays; --page writes them as a page, and as
+bench/results/random-wans.csv. Ends with 1 if forest misses a goal.
 """
 import argparse
 import concurrent.futures
@@ -26,7 +26,7 @@ import sys
 import tempfile
 import textwrap
 
-from common import result, run
+from common import result, run, write_csv
 from overlays import JOB, OVERLAYS
 
 STYLES = ("sites", "pairs", "both", "cluster")
@@ -110,20 +110,21 @@ def select(lines, mbytes):
             yield line, size
 
 
-def table(lines, mbytes, overlays):
-    """Rows of Markdown: of every overlay the figures against both bounds."""
-    rows = [f"| {mbytes} MB | networks | bandwidth bound: median | p90 | worst | bound with "
-            "delays: median | p90 | worst |", "|---" * 8 + "|"]
+HEAD = ["mbytes", "overlay", "networks", "bandwidth_median", "bandwidth_p90", "bandwidth_worst",
+        "delays_median", "delays_p90", "delays_worst"]
+
+
+def rows_of(lines, mbytes, overlays):
+    """Of HEAD: of every overlay the figures against both bounds."""
     for way in overlays:
         chosen = [(s["times_s"][way], s) for _, s in select(lines, mbytes) if way in s["times_s"]]
         if not chosen:
             continue
-        cells = [way, str(len(chosen))]
+        row = [mbytes, way, len(chosen)]
         for bound in ("bandwidth_s", "bound_s"):
             f = figures([time / s[bound] for time, s in chosen])
-            cells += [f"{f[key]:.3f}" for key in ("median", "p90", "worst")]
-        rows.append("| " + " | ".join(cells) + " |")
-    return rows
+            row += [f"{f[key]:.3f}" for key in ("median", "p90", "worst")]
+        yield row
 
 
 def missed(lines, mbytes, way):
@@ -135,33 +136,60 @@ def missed(lines, mbytes, way):
         f = figures([s["times_s"][way] / s["bandwidth_s"] for _, s in chosen])
         for key, goal in GOALS.items():
             if f[key] > goal:
-                yield f"{way}, {mbytes} MB: {key} {f[key]:.3f} of the bandwidth bound, goal {goal}"
+                yield f"{way}, {mbytes} MB: {key} {f[key]:.3f}, goal {goal}"
     else:
         within = sum(s["times_s"][way] <= SHORT_GOAL * s["bound_s"] for _, s in chosen)
         if within < SHORT_SHARE * len(chosen):
-            yield (f"{way}, {mbytes} MB: {within} of {len(chosen)} networks within {SHORT_GOAL} of "
-                   "the bound that knows delays")
+            yield (f"{way}, {mbytes} MB: {within} of {len(chosen)} within {SHORT_GOAL}, goal "
+                   f"{SHORT_SHARE * len(chosen):.0f}")
+    behind = {}
     for line, s in chosen:
         others = {o: t for o, t in s["times_s"].items() if o != way and o != LEARNED}
         best = min(others, key=others.get, default=None)
         if best and s["times_s"][way] > BEHIND * others[best]:
-            behind = s["times_s"][way] / others[best]
-            yield f"{way}, {mbytes} MB, seed {line['seed']}: {behind:.3f} of {best}"
+            behind.setdefault(best, {})[line["seed"]] = s["times_s"][way] / others[best]
+    for best, ratios in behind.items():
+        worst = max(ratios, key=ratios.get)
+        yield (f"{way}, {mbytes} MB: over {BEHIND} of {best} on {len(ratios)} of {len(chosen)}, "
+               f"worst {ratios[worst]:.3f} (seed {worst})")
 
 
-def page(args, lines, misses):
-    styles = ", ".join(f"{sum(line['style'] == s for line in lines)} {s}" for s in STYLES)
-    about = (f"{len(lines)} networks of 3 to 16 sites ({styles}; the head of "
-             "`bench/random_wans.py` has what they are), one all-reduce of phantom vectors, "
-             "simulated, warm connections: time over the bounds of [bounds.md](../bounds.md).")
+def page(args, rows, styles, misses):
+    """`rows`: of HEAD; `styles`: how many networks of each; `misses`: sentences."""
+    def lead(mbytes, what, columns):
+        medians = {row[1]: row[columns] for row in rows if row[0] == mbytes}
+        others = [float(m) for way, m in medians.items() if way not in ("forest", LEARNED)]
+        return (f"{mbytes} MB over `forest` take {medians['forest']} of the {what} (median); the "
+                f"best other overlay takes {min(others):.3f}."
+                ) if others and "forest" in medians else ""
+
+    sizes = list(dict.fromkeys(row[0] for row in rows))
+    measures = [("bandwidth bound", 3) if float(size) >= LONG else ("bound with delays", 6)
+                for size in sizes]
+    fill = lambda text: textwrap.fill(text, 119, break_long_words=False, break_on_hyphens=False)
+    about = (f"{sum(styles.values())} networks of 3 to 16 sites, one simulated all-reduce over "
+             f"warm connections. Styles: {', '.join(f'{s} {n}' for s, n in styles.items())} "
+             "(`bench/random_wans.py` explains them). [Bounds](../bounds.md) defines the bounds.")
     if LEARNED in args.overlays:
         about += f" `{LEARNED}` is timed in round {LEARNED_ROUNDS} after the first."
-    text = [f"# Random networks\n\n    bench/random_wans.py --seeds {args.seeds}\n",
-            textwrap.fill(about, 119, break_long_words=False, break_on_hyphens=False) + "\n"]
-    for mbytes in [f"{m:g}" for m in args.mbytes]:
-        text += table(lines, mbytes, args.overlays) + [""]
-    text.append(f"Goals missed: {len(misses)}." if misses else "No goal missed.")
-    return "\n".join(text + [f"- {miss}" for miss in misses]) + "\n"
+    about += " [random-wans.csv](../../bench/results/random-wans.csv) has more."
+    chosen = ",".join(way.replace(", ", " ") for way in args.overlays)
+    chosen = "" if args.overlays == list(WAYS) else f' --overlays "{chosen}"'
+    text = ["# Random networks", "", fill(" ".join(
+        lead(size, *measure) for size, measure in zip(sizes, measures))), "",
+        f"    bench/random_wans.py --seeds {args.seeds}{chosen}", "",
+        "| time / bound | " + " | ".join(
+            f"{size} MB, {what}: median | worst" for size, (what, _) in zip(sizes, measures))
+        + " |", "|---" * (2 * len(sizes) + 1) + "|"]
+    cells = {(row[0], row[1]): row for row in rows}
+    for way in dict.fromkeys(row[1] for row in rows):
+        found = [cells.get((size, way)) for size in sizes]
+        text.append(f"| {way} | " + " | ".join(
+            f"{row[first]} | {row[first + 2]}" if row else "- | -"
+            for row, (_, first) in zip(found, measures)) + " |")
+    text += ["", fill(about), "", "Goals missed:" if misses else "No goal is missed.",
+             *([""] if misses else []), *[f"- {miss}" for miss in misses]]
+    return "\n".join(text) + "\n"
 
 
 def main():
@@ -200,10 +228,13 @@ def main():
     lines = [done[seed] for seed in range(first, end)]
     misses = [miss for mbytes in args.mbytes for way in ("forest", LEARNED)
               for miss in missed(lines, f"{mbytes:g}", way)]
-    text = page(args, lines, misses)
+    rows = [row for m in args.mbytes for row in rows_of(lines, f"{m:g}", args.overlays)]
+    styles = {s: sum(line["style"] == s for line in lines) for s in STYLES}
+    text = page(args, rows, styles, misses)
     print(text)
     if args.page:
         pathlib.Path(args.page).write_text(text)
+        write_csv("random-wans", HEAD, rows)
     sys.exit(1 if misses else 0)
 
 

@@ -2,6 +2,7 @@
 """How time and memory of a simulation grow with the number of sites.
 
   bench/scale.py [--program build/release/longhaul] [--sizes 1000,2000,...] [--write FILE]
+      # also bench/results/scale.csv
   bench/scale.py --against OLD [--repeats 5]    # all-to-all, two builds by turns: their ratio
 
 Phantom sites, one round of fedavg over a hub: `longhaul simulate` from the job file to the run's
@@ -17,7 +18,10 @@ import pathlib
 import statistics
 import subprocess
 import tempfile
+import textwrap
 import time
+
+from common import write_csv
 
 SIZES = (1000, 2000, 4000, 8000, 16000, 32000, 64000, 100_000)
 SAMPLED = ((10_000, 0.01), (100_000, 0.01), (1_000_000, 0.01))
@@ -89,19 +93,25 @@ def exponent(rows, key):
     return math.log(b / a) / math.log(m / n)
 
 
-def table(program, cases, folder, model="fifo"):
-    """Lines of a table over (sites, fraction); the rows measured."""
-    lines = ["| sites | processor time | exponent | wall-clock time | memory | exponent |",
-             "|---|---|---|---|---|---|"]
+HEAD = ["case", "sites", "cpu_s", "cpu_exponent", "wall_s", "memory_gb", "memory_exponent"]
+
+
+def measured(program, name, cases, folder, model="fifo"):
+    """Of (sites, fraction): rows of HEAD, and what was measured."""
     rows = []
     for sites, fraction in cases:
         row = measure(program, job(sites, fraction=fraction, model=model), folder)
         rows.append((sites, row))
         powers = [f"{exponent(rows, key):.2f}" if len(rows) > 1 else "" for key in ("cpu", "gb")]
-        lines.append(f"| {sites:,} | {row['cpu']:.1f} s | {powers[0]} | {row['wall']:.1f} s | "
-                     f"{row['gb']:.2f} GB | {powers[1]} |")
-        print(lines[-1], flush=True)
-    return lines, rows
+        line = [name, sites, f"{row['cpu']:.1f}", powers[0], f"{row['wall']:.1f}",
+                f"{row['gb']:.2f}", powers[1]]
+        print(", ".join(map(str, line)), flush=True)
+        yield line, row
+
+
+def columns(found):
+    """Of what measured() gives: the lines, and (sites, row) of each."""
+    return [line for line, _ in found], [(line[1], row) for line, row in found]
 
 
 def overall(rows):
@@ -120,11 +130,10 @@ def against(program, old, repeats, folder):
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
-def page(program, sizes, sampled, folder):
-    # A child's memory counts from this process's on, which the largest job makes large.
-    fair, _ = table(program, [(n, 1.0) for n in FAIR], folder, "fair")
-    lines, rows = table(program, [(n, 1.0) for n in sizes], folder)
-    drawn, drawn_rows = table(program, sampled, folder) if sampled else ([], [])
+ALL, DRAWN, SHARED = "all, fifo", "1 % drawn, fifo", "all, fair"
+
+
+def goals_missed(rows, drawn):
     missed = []
     for sites, seconds, gigabytes in GOALS:
         row = dict(rows).get(sites)
@@ -132,26 +141,46 @@ def page(program, sizes, sampled, folder):
             missed.append(f"{sites:,} sites: {row['cpu']:.1f} s, goal {seconds} s")
         if row and row["gb"] > gigabytes:
             missed.append(f"{sites:,} sites: {row['gb']:.2f} GB, goal {gigabytes} GB")
-    for rows_of, of in ((rows, "all"), (drawn_rows, "1 % drawn")):
-        for what, power in zip(("time", "memory"), overall(rows_of) if rows_of else ()):
+    for of, name in ((rows, ALL), (drawn, DRAWN)):
+        for what, power in zip(("time", "memory"), overall(of) if of else ()):
             if power > EXPONENT:
-                missed.append(f"{of}: exponent of {what} {power:.2f}, goal {EXPONENT}")
-    if drawn_rows and drawn_rows[-1][1]["cpu"] > SAMPLED_GOAL_S:
-        missed.append(f"{drawn_rows[-1][0]:,} sites, 1 % drawn: {drawn_rows[-1][1]['cpu']:.0f} s, "
-                      f"goal {SAMPLED_GOAL_S} s")
-    time_power, memory_power = overall(rows)
-    text = ["# How the simulator scales", "", "    bench/scale.py --write docs/results/scale.md",
-            "",
-            f"Phantom sites, one round of fedavg over a hub, {MBYTES} MB, runs of 256 chunks; from",
-            "the job file with a `[[site]]` each to the run's folder, one process a row. Exponents",
-            "are from the row before; over the whole table "
-            f"{time_power:.2f} in time and {memory_power:.2f} in memory.", "", *lines, ""]
-    if drawn:
-        text += ["1 % of the sites drawn for the round (`[sync] fraction = 0.01`); all of them get",
-                 "the mean:", "", *drawn, ""]
-    text += ['All sites, `[wan] model = "fair"` (the tables above are of `"fifo"`):', "", *fair, ""]
-    text += [f"Goals missed: {len(missed)}.", *[f"- {one}" for one in missed]]
+                missed.append(f"{name}: exponent of {what} {power:.2f}, goal {EXPONENT}")
+    if drawn and drawn[-1][1]["cpu"] > SAMPLED_GOAL_S:
+        missed.append(f"{drawn[-1][0]:,} sites, 1 % drawn: {drawn[-1][1]['cpu']:.0f} s, goal "
+                      f"{SAMPLED_GOAL_S} s")
+    return missed
+
+
+def page(lines, powers, missed):
+    """`lines`: of HEAD; `powers`: exponents of time and memory over all sizes of ALL."""
+    cells = {(line[0], int(line[1])): f"{line[2]} s, {line[5]} GB" for line in lines}
+    most = [max((line for line in lines if line[0] == name), key=lambda line: int(line[1]))
+            for name in dict.fromkeys(line[0] for line in lines)]
+    sizes = sorted({n for _, n in cells} & {1000, 10_000, 100_000, 1_000_000})
+    lead = "; ".join(f"{int(line[1]):,} sites ({line[0]}) take {line[2]} s and {line[5]} GB"
+                     for line in most)
+    fill = lambda text: textwrap.fill(text, 119, break_on_hyphens=False)
+    text = ["# How the simulator scales", "", fill(
+        f"{lead}. Time grows with the power {powers[0]:.2f} of the sites, memory with "
+        f"{powers[1]:.2f}."), "", "    bench/scale.py --write docs/results/scale.md", "",
+        f"| processor time, memory | {' | '.join(f'{n:,} sites' for n in sizes)} |",
+        "|---" * (len(sizes) + 1) + "|",
+        *(f"| {name} | {' | '.join(cells.get((name, n), '') for n in sizes)} |"
+          for name in dict.fromkeys(line[0] for line in lines)), "", fill(
+        f"One round of fedavg over a hub with phantom sites, {MBYTES} MB, runs of 256 chunks, one "
+        "process a row: from the job file to the run's folder. fifo and fair are `[wan] model`. "
+        "Drawn: `[sync] fraction = 0.01`; all sites receive the mean. "
+        "[scale.csv](../../bench/results/scale.csv) has all sizes and wall-clock times. "
+        f"Goals missed: {len(missed)}."), *[f"- {one}" for one in missed]]
     return "\n".join(text) + "\n"
+
+
+def run_all(program, sizes, sampled, folder):
+    # A child's memory counts from this process's on, which the largest job makes large.
+    fair, _ = columns(list(measured(program, SHARED, [(n, 1.0) for n in FAIR], folder, "fair")))
+    lines, rows = columns(list(measured(program, ALL, [(n, 1.0) for n in sizes], folder)))
+    drawn, drawn_rows = columns(list(measured(program, DRAWN, sampled, folder)))
+    return lines + drawn + fair, overall(rows), goals_missed(rows, drawn_rows)
 
 
 def main():
@@ -170,10 +199,11 @@ def main():
             print(f"{ALL_TO_ALL} sites all-to-all, new / old: median {ratios[0]:.3f} "
                   f"({ratios[1]:.3f} .. {ratios[2]:.3f})")
             return
-        text = page(options.program, numbers(options.sizes),
-                    [(n, 0.01) for n in numbers(options.sampled)], folder)
+        lines, powers, missed = run_all(options.program, numbers(options.sizes),
+                                        [(n, 0.01) for n in numbers(options.sampled)], folder)
     if options.write:
-        options.write.write_text(text)
+        options.write.write_text(page(lines, powers, missed))
+        write_csv("scale", HEAD, lines)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3 -B
-"""Each strategy at its best rate and number of local steps: docs/results/tuned.md.
+"""Each strategy at its best rate and number of local steps: docs/results/tuned.md, with all rows in
+bench/results/tuned.csv and tuned-grid.csv.
 
   bench/tuning.py [--build build/release] [--only TEXT] [--jobs 2] [--resume build/tuning.json]
                   [--write FILE]
@@ -25,6 +26,7 @@ import esync
 import fedgsync
 import nbsync
 import strategies
+from common import write_csv
 from unequal import SEQUENTIAL, TEACHER, Kind, job, measured, reached, spread, workers
 
 RATES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -35,7 +37,7 @@ PATIENCE = 3  # times a strategy's best time so far
 
 # `text`: of (sync, seed, rate, hours) the job; `hours`: no run is longer; `syncs`: name: keys of
 # [sync], where STEPS is what the grid puts in; `target`: of accuracy; `easier`: reported as well.
-Scenario = collections.namedtuple("Scenario", "about text hours syncs target easier")
+Scenario = collections.namedtuple("Scenario", "text hours syncs target easier")
 LOCAL = ("fedavg", "fedasync", "easgd")  # with `steps`
 
 
@@ -101,29 +103,20 @@ def scenarios(folder):
     star = {name: unequal_job(esync.sites(name), delay_ms=esync.DELAY_MS[name])
             for name in esync.STEPS}
     return {
-        "nb-1, IID": Scenario(
-            "[nbsync.md](nbsync.md)", unequal_job(nbsync.STAR), 3, unequal, 0.82, 0.80),
+        "nb-1, IID": Scenario(unequal_job(nbsync.STAR), 3, unequal, 0.82, 0.80),
         "nb-1, Dirichlet 0.5": Scenario(
-            "[nbsync.md](nbsync.md)", unequal_job(nbsync.STAR, part["Dirichlet 0.5"]), 1, skewed,
-            0.78, 0.75),
+            unequal_job(nbsync.STAR, part["Dirichlet 0.5"]), 1, skewed, 0.78, 0.75),
         "nb-1, three labels a worker": Scenario(
-            "[nbsync.md](nbsync.md)", unequal_job(nbsync.STAR, part["3 labels a worker"]), 1,
-            skewed, 0.75, 0.70),
+            unequal_job(nbsync.STAR, part["3 labels a worker"]), 1, skewed, 0.75, 0.70),
         "nb-1, IID, 22 Mbit/s": Scenario(
-            "[nbsync.md](nbsync.md), transfers three times as long", unequal_job(
-                nbsync.SERVER + workers(nbsync.SPEEDS, 22)), 1,
+            unequal_job(nbsync.SERVER + workers(nbsync.SPEEDS, 22)), 1,
             {name: unequal[name] for name in ("nbsync", "esync")}, 0.82, 0.80),
-        "es-1": Scenario("[esync.md](esync.md)", star["es-1"], 2, two, 0.82, 0.80),
-        "es-2": Scenario("[esync.md](esync.md)", star["es-2"], 4, two, 0.80, 0.75),
+        "es-1": Scenario(star["es-1"], 2, two, 0.82, 0.80),
+        "es-2": Scenario(star["es-2"], 4, two, 0.80, 0.75),
         "fg-1, 5.0 s a transfer": Scenario(
-            "[fedgsync.md](fedgsync.md)", groups_job(folder, fedgsync.WITHIN, 72), 1, grouped, 0.75,
-            0.65),
-        "fg-2": Scenario(
-            "[fedgsync.md](fedgsync.md)", groups_job(folder, fedgsync.FOLLOWING, 450), 1, grouped,
-            0.75, 0.65),
-        "small": Scenario(
-            "[strategies.md](strategies.md): four workers behind 20 Mbit/s", small_job, 0.05, small,
-            0.80, 0.75),
+            groups_job(folder, fedgsync.WITHIN, 72), 1, grouped, 0.75, 0.65),
+        "fg-2": Scenario(groups_job(folder, fedgsync.FOLLOWING, 450), 1, grouped, 0.75, 0.65),
+        "small": Scenario(small_job, 0.05, small, 0.80, 0.75),
     }
 
 
@@ -187,42 +180,75 @@ class Search:
             self.reported = [self.cell(*self.best, seed, self.scenario.hours) for seed in REPORTED]
 
     def row(self):
+        """Of HEAD, without the scenario and the accuracies."""
         if not self.best:
-            return f"| {self.name} | - | - | - | - | |"
+            return [self.name, "", "", "-", "-", ""]
         steps, rate = self.best
-        note = "" if RATES[0] < rate < RATES[-1] else "at the end of the grid"
-        return (f"| {self.name} | {rate} | {steps or ''} | "
-                f"{reached(self.reported, self.scenario.easier)} | "
-                f"{reached(self.reported, self.scenario.target)} | {note} |")
+        return [self.name, rate, steps or "", reached(self.reported, self.scenario.easier),
+                reached(self.reported, self.scenario.target),
+                "" if RATES[0] < rate < RATES[-1] else "yes"]
 
     def curve(self):
         """Of each rate the best number of steps."""
-        row = []
+        row = [self.name]
         for rate in RATES:
             times = [self.times[steps, rate] for steps in self.ways if self.times[steps, rate]]
             limit = max(self.limits[steps, rate] for steps in self.ways) * 3600
             row.append(f"{min(times):.0f}" if times else f"> {limit:.0f}")
-        return f"| {self.name} | " + " | ".join(row) + " |"
+        return row
 
 
-def section(name, scenario, found):
-    """Markdown of one scenario, the quickest first."""
+def in_order(scenario, found):
+    """The quickest first."""
     def key(search):
         times = [cell["reached"].get(str(scenario.target)) for cell in search.reported] \
             if search.best else []
         return statistics.median(time or float("inf") for time in times) if times else float("inf")
 
-    found = sorted(found, key=key)
-    return [f"## {name}", "", f"{scenario.about}; no run is longer than {scenario.hours} h.", "",
-            f"| strategy | rate | steps | to {scenario.easier:.2f}, s | to {scenario.target:.2f}, s"
-            " | |", "|---" * 6 + "|", *(search.row() for search in found), "",
-            f"| to {scenario.target:.2f}, s, the worse of two other seeds, at the rate | "
-            + " | ".join(map(str, RATES)) + " |", "|---" * (len(RATES) + 1) + "|",
-            *(search.curve() for search in found), ""]
+    return sorted(found, key=key)
+
+
+HEAD = ["scenario", "strategy", "rate", "steps", "easier", "to_easier_s", "target", "to_target_s",
+        "at_the_end_of_the_grid", "longest_run_h"]
+SHOWN = 3  # strategies of a scenario
+
+
+def page(rows):
+    """Markdown of rows of HEAD, in which the quickest of a scenario is first."""
+    found = collections.defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row)
+    first = collections.Counter(group[0][1] for group in found.values())
+    rates = collections.Counter(float(row[2]) for row in rows if row[2])
+    wins = ", ".join(f"{name} in {count}" for name, count in first.most_common())
+    lead, *more = [textwrap.fill(text, 119, break_on_hyphens=False) for text in (
+        f"Fastest to the target: {wins} of {len(found)} scenarios. The best rates of all "
+        f"strategies are {min(rates)} to {max(rates)}, most often {rates.most_common(1)[0][0]}. "
+        "Strategies at one common rate can therefore stand in another order.",
+        "The table shows median seconds to the accuracy (range), simulated, with seeds "
+        f"{', '.join(map(str, REPORTED))}. Each strategy has its best cell of one grid: rates "
+        f"{', '.join(map(str, RATES))} and, if it has local steps, {', '.join(map(str, STEPS))}. "
+        "The best cell has the shortest time on the worse of seeds "
+        f"{' and '.join(map(str, TUNED_ON))}. '1 of 3': one seed reached the accuracy.",
+        "[tuned.csv](../../bench/results/tuned.csv) has all strategies, rates and steps, "
+        "[tuned-grid.csv](../../bench/results/tuned-grid.csv) the grid; a cell is cut off at "
+        f"{PATIENCE} times the strategy's best time so far. Scenarios: nb-1 [nbsync](nbsync.md), "
+        "es [esync](esync.md), fg [fedgsync](fedgsync.md), small [strategies](strategies.md).")]
+    lines = ["| scenario, accuracy | first | second | third | last | strategies run |",
+             "|---" * (SHOWN + 3) + "|"]
+    for name, group in found.items():
+        cells = [f"{row[1]} {row[7]}" for row in group[:SHOWN]] + [""] * (SHOWN - len(group))
+        last = f"{group[-1][1]} {group[-1][7]}" if len(group) > SHOWN else ""
+        lines.append(f"| {name}, {group[0][6]} | {' | '.join(cells)} | {last} | {len(group)} |")
+    return "\n\n".join([
+        "# Each strategy at its best rate", lead,
+        "    make bench-tuning                    # build, then bench/tuning.py; it resumes\n"
+        "    bench/tuning.py --only es-1", "\n".join(lines), *more]) + "\n"
 
 
 def tuned(options, cells):
-    lines = []
+    """Rows of HEAD, and of the grid."""
+    rows, grid = [], []
     with tempfile.TemporaryDirectory(prefix="longhaul-tuning-") as name, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         folder = pathlib.Path(name)
@@ -233,9 +259,13 @@ def tuned(options, cells):
             found = [Search(cells, where, scenario, name) for name in scenario.syncs]
             for _ in pool.map(Search.run, found):
                 pass
-            lines += section(where, scenario, found)
-            print("\n".join(section(where, scenario, found)), flush=True)
-    return lines
+            for search in in_order(scenario, found):
+                name, rate, steps, easier, target, at_the_end = search.row()
+                rows.append([where, name, rate, steps, f"{scenario.easier:.2f}", easier,
+                             f"{scenario.target:.2f}", target, at_the_end, scenario.hours])
+                grid.append([where, f"{scenario.target:.2f}", *search.curve()])
+                print(*rows[-1], *grid[-1][3:], sep=", ", flush=True)
+    return rows, grid
 
 
 # The sections "At other rates" and "Normalised" of docs/results/nbsync.md: runs of a given length,
@@ -283,22 +313,6 @@ def normalised(options, cells):
                   spread([run["best"] for run in runs], lambda v: f"{v:.3f}"), "|", flush=True)
 
 
-HEAD = """\
-# Each strategy at its best rate
-
-    make bench-tuning                    # build, then bench/tuning.py; it resumes
-    bench/tuning.py --only es-1
-"""
-ABOUT = (
-    f"Simulated. Each strategy of a scenario has one grid: rates {', '.join(map(str, RATES))}, "
-    f"and where it has local steps {', '.join(map(str, STEPS))} of them. A run ends at the "
-    "scenario's target. The best cell has the shortest time on the worse of seeds "
-    f"{' and '.join(map(str, TUNED_ON))}; the first table shows seeds "
-    f"{', '.join(map(str, REPORTED))} at that cell: median, range. The second shows the grid, the "
-    f"best number of steps at each rate; a cell is cut off at {PATIENCE} times the strategy's best "
-    "time so far.")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -315,10 +329,11 @@ def main():
     if options.normalised:
         normalised(options, cells)
         return
-    lines = tuned(options, cells)
+    rows, grid = tuned(options, cells)
     if options.write:
-        pathlib.Path(options.write).write_text("\n".join(
-            [HEAD, textwrap.fill(ABOUT, 119), "", *lines]).rstrip() + "\n")
+        write_csv("tuned", HEAD, rows)
+        write_csv("tuned-grid", ["scenario", "target", "strategy", *RATES], grid)
+        pathlib.Path(options.write).write_text(page(rows))
 
 
 if __name__ == "__main__":

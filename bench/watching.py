@@ -4,7 +4,7 @@
 As root:
 
   bench/watching.py [--build build/release] [--out build/watching] [--rounds 150] [--repeat 2]
-                    [--write docs/results/watching.md]
+                    [--write docs/results/watching.md]    and bench/results/watching.csv
 
 Runs of the same length in turn: not watched, and watched by a plain client of the event stream,
 --repeat times each. One more is watched by a headless browser (chromium), whose page's memory is
@@ -19,10 +19,11 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 
-from common import gaia
+from common import gaia, write_csv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/cli"))
@@ -150,6 +151,18 @@ def one(args, name, how):
     return found
 
 
+HEAD = ["run", "s", "late_steps_percent", "launch_cpu_s", "events", "worst_gap_s", "event_bytes",
+        "first_event_bytes"]
+
+
+def line(r):
+    """Of HEAD."""
+    return [r["how"], f"{r['time_s']:.2f}", f"{100 * r['late_steps']:.2f}",
+            f"{r['launch_cpu_s']:.1f}", r.get("events", r.get("updates", "")),
+            f"{r['worst_gap_s']:.2f}" if "worst_gap_s" in r else "",
+            f"{r['bytes']:.0f}" if "bytes" in r else "", r.get("first_bytes", "")]
+
+
 def page(args, rows):
     times = {how: [r["time_s"] for r in rows if r["how"] == how] for how in ("alone", "client")}
     cpu = {how: statistics.mean(r["launch_cpu_s"] for r in rows if r["how"] == how)
@@ -157,31 +170,17 @@ def page(args, rows):
     slower = statistics.median(times["client"]) / statistics.median(times["alone"]) - 1
     watched = [r for r in rows if r["how"] == "client"]
     seen = next(r for r in rows if r["how"] == "browser")
-    heap = ", ".join(f"{mb:.2f}" for mb in seen["heap_mb"])
-    lines = [
-        "# A run that is watched", "",
+    fill = lambda text: textwrap.fill(text, 119, break_on_hyphens=False)
+    return "\n".join([
+        "# A run that is watched", "", fill(
+            f"A watched run's time differs by {100 * slower:+.2f} % (medians); `launch` takes "
+            f"{cpu['client'] - cpu['alone']:.1f} s more CPU."), "",
         f"    bench/watching.py --rounds {args.rounds} --repeat {args.repeat}    # as root", "",
-        f"gaia-11 in the emulated WAN, {args.rounds} rounds of fedavg, steps of {STEP_MS} ms: 11",
-        "processes, their metrics and activity read twice a second by the page's server. Alone:",
-        "without `--view`; client: a plain client of the event stream.", "",
-        "| run | s | late steps | CPU of `launch`, s | events | worst gap, s | bytes of an event |",
-        "|---|---|---|---|---|---|---|"]
-    for r in rows:
-        events = r.get("events", r.get("updates", ""))
-        gap = f"{r['worst_gap_s']:.2f}" if "worst_gap_s" in r else ""
-        size = f"{r['bytes']:.0f}, the first {r['first_bytes']}" if "bytes" in r else ""
-        lines.append(f"| {r['how']} | {r['time_s']:.2f} | {100 * r['late_steps']:.2f} % | "
-                     f"{r['launch_cpu_s']:.1f} | {events} | {gap} | {size} |")
-    lines += [
-        "", f"Watched runs take {100 * slower:+.2f} % of the time of those alone (medians), and",
-        f"`launch` {cpu['client'] - cpu['alone']:.1f} s more CPU. An event comes at least every "
-        f"{max(r['worst_gap_s'] for r in watched):.2f} s.", "",
-        f"The page's memory after a garbage collection, in MB, every {HEAP_EVERY_S} s:",
-        f"{heap};", f"elements: {seen['nodes'][0]} at first, {seen['nodes'][-1]} at the end. "
-        f"Errors on its console: {len(seen['errors'])}.", "",
-        f"Load of the machine (cores: {os.cpu_count()}) at the ends: "
-        f"{min(r['load'] for r in rows):.1f} to {max(r['load'] for r in rows):.1f}."]
-    return "\n".join(lines) + "\n"
+        fill(
+            f"{args.rounds} rounds of fedavg on gaia-11, emulated. An event comes at least every "
+            f"{max(r['worst_gap_s'] for r in watched):.2f} s. The page's memory is "
+            f"{seen['heap_mb'][0]:.2f} MB at first and {seen['heap_mb'][-1]:.2f} at the end. Runs: "
+            "[watching.csv](../../bench/results/watching.csv).")]) + "\n"
 
 
 def main():
@@ -205,6 +204,7 @@ def main():
     print(text)
     if args.write:
         args.write.write_text(text)
+        write_csv("watching", HEAD, map(line, rows))
 
 
 if __name__ == "__main__":
