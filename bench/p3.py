@@ -102,7 +102,7 @@ def main():
         path = pathlib.Path(options.write)
         head = path.read_text().split("<!-- table -->")[0] if path.exists() else ""
         tail = path.read_text().split("<!-- end -->")[-1] if path.exists() else ""
-        path.write_text(f"{head}<!-- table -->\n" + "\n".join(lines) + f"\n<!-- end -->{tail}")
+        path.write_text(f"{head}<!-- table -->\n\n" + "\n".join(lines) + f"\n<!-- end -->{tail}")
 
 
 if __name__ == "__main__":

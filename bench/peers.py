@@ -588,7 +588,7 @@ def tables(kept):
 def write(page, kept):
     text = page.read_text()
     begin, end = (text.index(mark) for mark in MARKS)
-    page.write_text(text[:begin] + MARKS[0] + "\n" + tables(kept) + text[end:])
+    page.write_text(text[:begin] + MARKS[0] + "\n\n" + tables(kept) + text[end:])
     write_csv("peers", HEAD, rows_of(kept))
 
 
