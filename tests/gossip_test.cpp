@@ -39,6 +39,7 @@ TEST(Gossip, AdpsgdEndsWithAnyDelaysAndTwoLosses) {
   expect_an_end_after_two_losses("adpsgd", kGate ? 400 : 1000);
 }
 TEST(Gossip, DpsgdEndsWithAnyDelaysAndTwoLosses) { expect_an_end_after_two_losses("dpsgd", 300); }
+TEST(Gossip, NoLoCoEndsWithAnyDelaysAndTwoLosses) { expect_an_end_after_two_losses("noloco", 200); }
 TEST(Gossip, ElasticShadowSyncEndsWithAnyDelaysAndTwoLosses) {
   expect_an_end_after_two_losses("shadowsync_easgd", 300);
 }

@@ -18,7 +18,7 @@ inline void expect_ended_alike(Job& job) {
   for (Rank rank = 0; rank < job.world().size(); ++rank) {
     if (job.world().figures(rank).crashed) continue;
     const Node& node = job.world().node(rank);
-    EXPECT_TRUE(node.finished()) << rank;
+    EXPECT_TRUE(node.finished()) << rank << " waits for " << node.waiting_for();
     if (node.place().me().is(Role::worker))
       EXPECT_EQ(node.strategy().rounds_done(), job.spec().rounds) << rank;
   }

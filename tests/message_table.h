@@ -13,6 +13,8 @@
 #include "longhaul/overlay/tsengine_messages.h"
 #include "longhaul/perf/messages.h"
 #include "longhaul/sync/adpsgd.h"
+#include "longhaul/sync/async_diloco.h"
+#include "longhaul/sync/dpsgd.h"
 #include "longhaul/sync/ds_sync.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
@@ -20,8 +22,9 @@
 #include "longhaul/sync/gadmm/inbox.h"
 #include "longhaul/sync/gaia/headers.h"
 #include "longhaul/sync/gossip/final_return.h"
-#include "longhaul/sync/gossip/neighbours.h"
 #include "longhaul/sync/lag.h"
+#include "longhaul/sync/noloco.h"
+#include "longhaul/sync/peer_strategy.h"
 #include "longhaul/sync/selmcast.h"
 #include "longhaul/sync/selmcast/ssp_planning.h"
 #include "longhaul/sync/server/server_header.h"
@@ -66,8 +69,11 @@ void for_each_message(Visit&& visit) {
   family("sync/server", MessageList<sync::server::ServerHeader>{});
   family("sync/server/standby", MessageList<sync::server::StandbyHeader>{});
   family("sync/ssp", MessageList<sync::SspModel>{});
+  family("sync/async_diloco", MessageList<sync::AsyncDiLoCoPush, sync::AsyncDiLoCoModel>{});
   family("sync/fedat", MessageList<sync::FedAtUpdate>{});
+  family("sync/peer", sync::PeerStrategy::Messages{});
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
+  family("sync/noloco", MessageList<sync::NoLoCoHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
   family("sync/selmcast", MessageList<sync::selmcast::Header>{});
   family("sync/staleness_lab", MessageList<sync::StalenessHeader>{});

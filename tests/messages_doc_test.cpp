@@ -12,30 +12,29 @@ namespace {
 
 constexpr std::string_view kHead =
     "# Messages\n\n"
-    "What nodes tell each other, as `fields()` of the structs has it: encoder, decoder, fuzzer "
-    "and\n"
-    "this page come from the same list (tests/message_table.h). Numbers are little endian and of\n"
-    "fixed width; a list is a u32 count and its elements. A number outside its range, a list "
-    "longer\n"
-    "than its bound, or bytes left over make the message malformed: it is counted, told, dropped.\n"
-    "Every frame adds "
-    "a header of 40 bytes (longhaul/core/message.h); `piece` carries a body.\n";
+    "The messages between nodes, by family. The encoder, the decoder, the fuzzers and this page "
+    "use\n"
+    "the same list, [message_table.h](../tests/message_table.h). Numbers are little endian and of\n"
+    "fixed width. A list is a u32 count and its elements. A message with a number outside its "
+    "range,\n"
+    "a list above its bound, or bytes left over is malformed: it is counted, reported and "
+    "dropped.\n"
+    "Every frame adds a header of 40 bytes; `piece` carries a body.\n";
 
 std::string page() {
   std::string text(kHead), last;
   for_each_message([&]<class M>(std::string_view family) {
-    if (family != last) {
-      text += fmt::format(
-          "\n## {}\n\n| kind | message | field | type | bound |\n|---|---|---|---|---|\n", family);
-    }
+    if (family != last)
+      text += fmt::format("\n## {}\n\n| kind | message | fields |\n|---|---|---|\n", family);
     last = family;
     M message{};
-    bool first = true;
+    std::string fields;
     M::fields(message, [&]<class Member>(const Field& f, Member&) {
-      text += fmt::format("| {} | {} | {} | {} | {} |\n", first ? std::to_string(M::kKind) : "",
-                          first ? M::kName : "", f.name, type_of<Member>(), bounds(f));
-      first = false;
+      const std::string bound = bounds(f);
+      fields += fmt::format("{}{} {}{}{}", fields.empty() ? "" : "; ", f.name, type_of<Member>(),
+                            bound.empty() ? "" : ", ", bound);
     });
+    text += fmt::format("| {} | {} | {} |\n", M::kKind, M::kName, fields);
   });
   return text;
 }

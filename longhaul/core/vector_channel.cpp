@@ -39,6 +39,7 @@ VectorChannelBase::VectorChannelBase(const Place& place, ChannelConfig config,
 // Returns the epoch in which the session of this node and the peer began. Vectors of an earlier
 // incarnation of either belong to an earlier session.
 Epoch VectorChannelBase::session(Rank peer) const {
+  if (config_.one_view) return view_.epoch;
   return std::max(view_.since(place_.self), view_.since(peer));
 }
 
@@ -61,11 +62,13 @@ void VectorChannelBase::work(Turn& turn) {
 void VectorChannelBase::on_view(const View& before, Turn& turn) {
   // Keys of the ended session need the view that it was in.
   for (Rank rank = 0; rank < place_.size(); ++rank) {
-    const bool goes_on = turn.view().has(rank) && turn.view().since(rank) == before.since(rank);
+    const bool goes_on =
+        !config_.one_view && turn.view().has(rank) && turn.view().since(rank) == before.since(rank);
     if (goes_on) continue;
     lose_outgoing(rank);
     lose_incoming(rank);
   }
+  if (config_.one_view) arrived_.clear();
   view_ = turn.view();
   work(turn);
 }
@@ -569,7 +572,9 @@ const VectorChannelBase::Part* VectorChannelBase::part_at(const std::vector<Part
   return found == all.end() ? nullptr : &*found;
 }
 
+// Pieces of an earlier session pass, and store() drops them: their sender could not know.
 Status VectorChannelBase::admit(Rank from, const TransferKey& key, Range range) {
+  if (key.epoch < session(from)) return Ok{};
   const auto found = in_.find(from);
   if (found == in_.end() || !found->second.open) return malformed("a piece of no vector");
   const Incoming& open = *found->second.open;
@@ -589,6 +594,8 @@ Status VectorChannelBase::admit(Rank from, const TransferKey& key, Range range) 
 // Carries words as the bits of floats.
 Result<std::vector<float>> VectorChannelBase::decode(const TransferKey& key, Range at,
                                                      const Payload& bytes) {
+  if (key.vector.origin >= place_.size() || key.epoch < session(key.vector.origin))
+    return std::vector<float>{};
   const auto found = in_.find(key.vector.origin);
   if (found == in_.end() || !found->second.open) return malformed("a piece of no vector");
   const ContentShape& shape = found->second.open->begin.shape;
@@ -606,7 +613,8 @@ Result<std::vector<float>> VectorChannelBase::decode(const TransferKey& key, Ran
 
 void VectorChannelBase::store(Arrival arrival) {
   const auto found = in_.find(arrival.from);
-  if (found == in_.end() || !found->second.open) return;
+  if (found == in_.end() || !found->second.open || arrival.key.epoch < session(arrival.from))
+    return;
   Inbox& inbox = found->second;
   Incoming& open = *inbox.open;
   const ContentShape& shape = open.begin.shape;

@@ -12,7 +12,8 @@
 // is
 //   malformed and changes nothing.
 // - Cancelled vectors, and unfinished vectors of a lost peer, are discarded whole and reported.
-// - A peer that returns with a new incarnation begins at 0.
+// - A peer that returns with a new incarnation begins at 0. With ChannelConfig::one_view all peers
+//   begin at 0 in each view, and no vector of the view before arrives.
 //
 // One vector at a time is in flight to a peer; the next one follows when the host has all of it.
 // Classes of service may overtake each other. A vector of another class therefore waits until the
@@ -45,7 +46,8 @@ struct ChannelLimits {
 struct ChannelConfig {
   std::string stream;  // name of the stream, for messages to the user
   ChannelLimits limits;
-  Service service = {};  // default for vectors without their own; reliable
+  Service service = {};   // default for vectors without their own; reliable
+  bool one_view = false;  // a change of the members drops all that is unsent, unread or in transit
 };
 
 struct SendOptions {

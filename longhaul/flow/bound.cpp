@@ -12,7 +12,7 @@
 namespace longhaul::flow {
 namespace {
 
-// --- delays and rates together: docs/bounds.md has the proofs
+// --- delays and rates together: docs/bounds.md has the formulas
 
 // With more sites only bandwidth counts: all shortest paths take time with their cube.
 constexpr std::size_t kMaxSitesForDelays = 200;

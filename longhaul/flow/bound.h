@@ -1,7 +1,7 @@
 #pragma once
 // Lower bounds on the time of a collective on a Wan, for any overlay, strategy or plan: physical
-// bounds of all-reduce and broadcast, derived in docs/bounds.md. Traffic within a site is left out;
-// each site holds one vector.
+// bounds of all-reduce and broadcast, explained in docs/bounds.md. Traffic within a site is left
+// out; each site holds one vector.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 // The mean time that packets wait at a full port with one drop-tail queue for all flows, and its
-// effect on bbr. Seconds and bytes per second. Pure functions; docs/simulator.md derives them.
+// effect on bbr. Seconds and bytes per second. Pure functions; docs/simulator.md explains them.
 //
 // Sources: bbr keeps at most twice its rate x its shortest round trip in flight (Cardwell et al.,
 // "BBR: Congestion-based congestion control", ACM Queue 14(5), 2016), and several of them do (Hock,

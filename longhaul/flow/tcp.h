@@ -1,7 +1,7 @@
 #pragma once
 // How TCP differs from an ideal fair share: headers, acknowledgements, slow start, bbr's ProbeRTT,
 // and whether loss slows it down. Bytes, bytes per second and seconds. Pure functions;
-// docs/simulator.md derives them.
+// docs/simulator.md explains them.
 //
 // Sources: slow start and the initial window of 10 segments: RFC 6928, RFC 9438 section 4.10;
 // CUBIC: RFC 9438 sections 4.3, 4.6, 5.1; BBR: Cardwell et al., "BBR: Congestion-based congestion

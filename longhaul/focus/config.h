@@ -54,11 +54,12 @@ struct Config {
                  .choices = {"balance", "opt_ingest", "opt_query"});
     LONGHAUL_KEY(sample, "labelled objects of each site from which T is chosen", .min = 1,
                  .max = 100000);
-    LONGHAUL_KEY(drift,
-                 "another sample is taken, and cheap model, K and T are chosen again, when the "
-                 "classes of the cheap model differ from the sample's by this (total variation; "
-                 "0.2 is usual); 0: never; with T chosen",
-                 .min = 0, .max = 1);
+    LONGHAUL_KEY(
+        drift,
+        "with T chosen: difference of the cheap model's classes to the sample's (total "
+        "variation; 0.2 is usual) at which a new sample is taken. Cheap model, K and T are "
+        "then chosen again; 0: never",
+        .min = 0, .max = 1);
     LONGHAUL_KEY(gt_place,
                  "where the accurate model runs: at the site of the object, at the site that was "
                  "asked, or at one site for all objects",
@@ -92,8 +93,8 @@ struct Config {
         gt, "stream = \"images\": the accurate model, a TorchScript file; a run's model.pt is one",
         .local = true);
     LONGHAUL_KEY(trial_s,
-                 "most time for the trial of a model's file on two objects, in a process of its "
-                 "own; a file that takes longer is refused; below answer_timeout_s",
+                 "most time for the trial of a model's file on two objects, in its own process, "
+                 "below answer_timeout_s; a file that takes longer is refused",
                  .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(trial_mb, "most memory for that trial; 0: half of the machine's free memory",
                  .max = 1e9, .unit = "MB", .local = true);
@@ -115,8 +116,8 @@ struct Config {
                  "objects, or of its first object",
                  .choices = {"mean", "first"});
     LONGHAUL_KEY(baseline,
-                 "baseline to compare focus with: the accurate model on all objects at ingest, on "
-                 "all at query time, on all at the site that was asked, or no clusters",
+                 "baseline to compare focus with: the accurate model on all objects at ingest, at "
+                 "query time, or at the site that was asked; or no clusters",
                  .choices = {"none", "ingest_all", "query_all", "ship_all", "no_cluster"});
   }
   static void stream_fields(auto& self, auto&& visit) {

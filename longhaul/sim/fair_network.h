@@ -4,7 +4,7 @@
 // links on their path by weighted max-min fairness with strict priority (flow/fair_rates.h). These
 // links are the uplink of the sender's site, the ordered pair of sites, shared links that the pair
 // crosses, and the downlink of the receiver's site; within a site they are the ports of both nodes.
-// docs/simulator.md derives all this.
+// docs/simulator.md explains all this.
 //
 // - Reliable connections have slow start, bbr's ProbeRTT, and TCP's limits under loss (flow/tcp.h,
 //   cubic.h). Lost packets are sent again and delay those behind them. If both directions are

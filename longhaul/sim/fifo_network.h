@@ -1,7 +1,7 @@
 #pragma once
 // A Network of first-come-first-served servers: the uplink of the sender's site, the ordered pair
 // of sites, and the downlink of the receiver's site. Between nodes of one site, the servers are the
-// LAN ports of the sender and the receiver. docs/simulator.md derives the arithmetic.
+// LAN ports of the sender and the receiver. docs/simulator.md explains the arithmetic.
 //
 // A message is a stream: a server starts when its first byte arrives, and is done when both its own
 // work and the stream have ended:

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/sync/gossip/neighbours.h"
+#include "longhaul/sync/gossip/graph.h"
 #include "longhaul/sync/testing/test_job.h"
 
 namespace longhaul::sync {
@@ -98,9 +98,8 @@ double second_eigenvalue(const std::string& graph, std::uint32_t n) {
   for (Rank rank = 0; rank < n; ++rank) workers.push_back(rank);
   std::vector<double> x(n);
   for (std::uint32_t i = 0; i < n; ++i) x[i] = std::sin(1 + 7.0 * i);
-  std::vector<decltype(gossip::Neighbours::weights(graph, 3, {}, workers, 0))> weights;
-  for (const Rank i : workers)
-    weights.push_back(gossip::Neighbours::weights(graph, 3, {}, workers, i));
+  std::vector<decltype(gossip::weights(graph, 3, {}, workers, 0))> weights;
+  for (const Rank i : workers) weights.push_back(gossip::weights(graph, 3, {}, workers, i));
   double modulus = 0;
   for (int pass = 0; pass < 400; ++pass) {
     std::vector<double> y(n);

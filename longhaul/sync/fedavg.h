@@ -34,10 +34,11 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
       LONGHAUL_KEY(fraction, "share of the workers that compute in a round (C), drawn by the seed",
                    .min = 0, .max = 1, .positive = true);
       visit_min_sites(visit, self.min_sites);
-      LONGHAUL_KEY(weights,
-                   "updates count by the samples of their sites, or equally; fednova, steps: the "
-                   "same two, each divided by its steps, the mean times the mean number of steps",
-                   .choices = {"samples", "equal", "fednova", "steps"});
+      LONGHAUL_KEY(
+          weights,
+          "weight of an update: its samples, or 1; fednova, steps: the same two, divided by "
+          "its steps; the mean is multiplied by the mean number of steps",
+          .choices = {"samples", "equal", "fednova", "steps"});
       LONGHAUL_KEY(momentum,
                    "with weights fednova or steps and reset_optimizer: that of [optimizer], which "
                    "makes later steps of a round longer",

@@ -30,10 +30,11 @@ class FedProx final : public FedAvg {
       LONGHAUL_KEY(mu,
                    "strength of the pull to the round's model: mu/2 |x - X|^2 is added to the loss",
                    .min = 0, .max = 1e6);
-      LONGHAUL_KEY(deadline_s,
-                   "a worker that is not done so long after its round began gives the steps that "
-                   "it has, one at least (absent: all of them)",
-                   .max = 1e9, .unit = "s", .positive = true);
+      LONGHAUL_KEY(
+          deadline_s,
+          "time after the start of a round at which a worker contributes the steps that it "
+          "has done, at least one (absent: all of them)",
+          .max = 1e9, .unit = "s", .positive = true);
     }
   };
 

@@ -77,8 +77,8 @@ class NBSync final : public Synchronous {
       LONGHAUL_KEY(reset_optimizer, "start every window with a fresh local optimiser");
       LONGHAUL_KEY(
           window_deadline,
-          "a worker is late if its step lasts this many times the median of its windows after the "
-          "global model arrives; the next window continues without it; 0: the window waits",
+          "a worker is late if its step lasts this many times the median of its windows; the next "
+          "window continues without it. The time counts from the global model; 0: windows wait",
           .min = 0, .max = 1e6);
       visit_late(visit, self.late, self.min_clients);
     }

@@ -24,12 +24,12 @@ void visit_late(auto&& visit, auto& late, auto& min_clients) {
                    "round, once; drop: it is discarded",
             .choices = {"fold", "drop"}},
       late);
-  visit(Field{.name = "min_clients",
-              .doc =
-                  "workers that must have given something to a mean, else it is not used, and what "
-                  "they gave is given again in the next round",
-              .min = 1},
-        min_clients);
+  visit(
+      Field{.name = "min_clients",
+            .doc = "minimum number of contributions to a mean; below it the mean is discarded, and "
+                   "the same contributions are sent in the next round",
+            .min = 1},
+      min_clients);
 }
 
 // An Error if the job has fewer sites with workers than `min_sites`.

@@ -2,6 +2,7 @@
 
 #include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/asp.h"
+#include "longhaul/sync/async_diloco.h"
 #include "longhaul/sync/ds_sync.h"
 #include "longhaul/sync/easgd.h"
 #include "longhaul/sync/fedasync.h"
@@ -22,7 +23,7 @@ namespace longhaul::sync {
 
 // Defined in the files of the strategies.
 SyncEntry bsp_entry(), diloco_entry(), sparse_loco_entry(), fedprox_entry(), fedssgd_entry(),
-    esync_entry(), nbsync_entry(), dpsgd_entry(), power_sgd_entry(), gadmm_entry(),
+    esync_entry(), nbsync_entry(), dpsgd_entry(), power_sgd_entry(), gadmm_entry(), noloco_entry(),
     streaming_diloco_entry();
 
 namespace {
@@ -40,10 +41,12 @@ constexpr SyncEntry (*kStrategies[])() = {
     Asp::entry,
     Ssp::entry,
     FedAsync::entry,
+    AsyncDiLoCo::entry,
     FedAt::entry,
     FedGSync::entry,
     Easgd::entry,
     dpsgd_entry,
+    noloco_entry,
     Adpsgd::entry,
     Selmcast::entry,
     StalenessLab::entry,

@@ -86,10 +86,11 @@ struct DataConfig {
                  "csv: bce: each target is a label, 0 or 1, and a sample may have several; the "
                  "loss is their binary cross entropy. Default: that of the task",
                  .choices = {"default", "bce"});
-    LONGHAUL_KEY(class_weights,
-                 "one number a class, in their order: how much its samples count in the loss that "
-                 "is trained; scores count all alike",
-                 .max = 1e6, .positive = true);
+    LONGHAUL_KEY(
+        class_weights,
+        "one weight per class, in their order, of its samples in the training loss; scores "
+        "use no weights",
+        .max = 1e6, .positive = true);
     LONGHAUL_KEY(ignore, "csv: columns to leave out, by name or number");
     LONGHAUL_KEY(header,
                  "csv: the first line names the columns; default: it does if it holds no number, "
@@ -98,8 +99,8 @@ struct DataConfig {
                  "csv: one character between the cells, or \"tab\"; default: the first of , ; tab "
                  "that the first line holds");
     LONGHAUL_KEY(missing,
-                 "csv: an empty cell, or one that says NA, N/A, NaN, null, none or ?, is an error, "
-                 "drops its sample, or becomes the mean of its column",
+                 "csv: an empty cell is an error, drops its sample, or becomes the mean of its "
+                 "column; so do NA, N/A, NaN, null, none and ?",
                  .choices = {"refuse", "drop", "mean"});
     LONGHAUL_KEY(categorical,
                  "csv: columns of names, each as many numbers of 0 and 1 as it has values: "

@@ -41,8 +41,8 @@ struct ModelConfig {
                  .choices = {"mean", "local"});
     LONGHAUL_KEY(path, "script: a TorchScript file", .local = true);
     LONGHAUL_KEY(output,
-                 "script: the place of the output in the answer of forward(): a key of a dict, or "
-                 "an index into a tuple, from 0; default: the answer is one tensor",
+                 "script: the output in the answer of forward(): a key of a dict, or an index into "
+                 "a tuple, from 0; default: the answer is one tensor",
                  .lenient = true);
     LONGHAUL_KEY(trial_s,
                  "script: most time for the trial of the file on one batch, in a process of its "

@@ -132,6 +132,58 @@ std::string kinds_section(const std::vector<PartInfo>& parts, std::string_view t
   return section;
 }
 
+// Returns the documentation of a key without the kinds that it begins with: "mlp, clicks: units".
+std::string_view without_kinds(std::string_view doc, const std::vector<PartInfo>& kinds) {
+  const std::size_t colon = doc.find(": ");
+  if (colon == doc.npos) return doc;
+  for (std::size_t at = 0; at < colon;) {
+    const std::size_t end = std::min(doc.find(", ", at), colon);
+    if (!std::ranges::count(kinds, doc.substr(at, end - at), &PartInfo::name)) return doc;
+    at = end + 2;
+  }
+  return doc.substr(colon + 2);
+}
+
+// Returns the section of a table whose kinds share keys: each of `keys` once, after the kinds that
+// have it. A key without kinds is one of every kind.
+std::string shared_section(const std::vector<PartInfo>& parts, std::string_view table,
+                           std::string_view text, std::vector<FieldDoc> keys) {
+  std::string section = fmt::format("\n## `[{}]`\n\n{}\n\n", table, text);
+  std::vector<PartInfo> kinds;
+  for (const PartInfo& info : parts)
+    if (info.table == table) kinds.push_back(info);
+  for (const PartInfo& kind : kinds)
+    section += wrapped(fmt::format("- `kind = \"{}\"`: {}.", kind.name, kind.summary), "  ");
+  section += "\nKeys, after the kinds that have them if not all do:\n";
+  std::string last;
+  std::erase_if(keys, [](const FieldDoc& doc) { return doc.field.name == "kind"; });
+  std::vector<std::string> of(keys.size());
+  std::vector<std::size_t> order(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    order[i] = i;
+    std::vector<std::string> with;
+    std::size_t have_keys = 0;
+    for (const PartInfo& kind : kinds) {
+      have_keys += !kind.keys.empty();
+      for (const FieldDoc& doc : kind.keys)
+        if (doc.field.name == keys[i].field.name) with.push_back(kind.name);
+    }
+    if (with.size() < have_keys) of[i] = fmt::format("{}", fmt::join(with, ", "));
+    keys[i].field.doc = without_kinds(keys[i].field.doc, kinds);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
+    return std::pair(!of[i].empty(), std::ranges::find(of, of[i]) - of.begin());
+  });
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    const std::string& kinds_of = of[order[n]];
+    if (n == 0 || kinds_of != last)
+      section += kinds_of.empty() ? "\n" : "\n" + wrapped(kinds_of + ":", "") + "\n";
+    last = kinds_of;
+    section += key_list({keys[order[n]]});
+  }
+  return section;
+}
+
 // Returns the section of a table whose kinds have their own pages.
 std::string paged_section(const std::vector<PartInfo>& parts, std::string_view table,
                           std::string_view text, const std::string& common = {}) {
@@ -233,15 +285,26 @@ std::vector<std::string> tables_with(std::string_view key) {
   return found == tables.end() ? std::vector<std::string>{} : found->second;
 }
 
-std::string settings_text(const PartInfo& info) {
-  std::string text;
+std::string settings_text(const PartInfo& info, bool as_page) {
+  std::string text, feedback;
+  std::vector<FieldDoc> keys = info.keys;
+  if (as_page && info.table == "codec")
+    std::erase_if(keys, [&](const FieldDoc& doc) {
+      const std::string_view name = doc.field.name;
+      if (name != "error_feedback" && !name.starts_with("feedback_")) return false;
+      feedback += fmt::format("{}`{} = {}`", feedback.empty() ? "" : ", ", name, doc.value);
+      return true;
+    });
   if (!info.presets.empty()) {
     text += "Presets, unless the file says otherwise:\n\n";
     for (const Preset& preset : info.presets)
       text += fmt::format("    [{}] {} = {}\n", preset.table, preset.key, to_text(preset.value));
     if (!info.keys.empty()) text += "\n";
   }
-  return text + key_list(info.keys);
+  text += key_list(keys);
+  if (!feedback.empty())
+    text += wrapped("- [error feedback](error_feedback.md), by default " + feedback + ".", "  ");
+  return text;
 }
 
 bool has_page(const PartInfo& info) {
@@ -257,10 +320,11 @@ std::string job_file_reference(bool with_pages) {
   text += own_section<ReportTable>("[report]",
                                    "How often the model is scored on the test set, off the clock.");
   text += own_section<RunTable>("[run]", "How the run reacts when few workers take part.");
-  text += kinds_section(parts, "model", "What is trained.");
-  text += kinds_section(parts, "data", "The training data, and its distribution over the sites.",
-                        data_keys());
-  text += kinds_section(parts, "optimizer", "The optimiser of each site.");
+  text += shared_section(parts, "model", "What is trained.", describe(learn::ModelConfig{}));
+  text += shared_section(parts, "data", "The training data, and its distribution over the sites.",
+                         describe(learn::DataConfig{}));
+  text += shared_section(parts, "optimizer", "The optimiser of each site.",
+                         describe(learn::OptimizerConfig{}));
   text += part_section(parts, "sync", "When sites exchange, and what they do with it.", "");
   text += part_section(parts, "overlay", "Which node sends to which. Default: `direct`.", "");
   text += own_section<RolesTable>("[roles]", "Nodes that do something else than train.");
@@ -332,10 +396,6 @@ std::vector<PartInfo> learning_parts() {
                          keys_in_use(only_kind("optimizer", name),
                                      describe(learn::OptimizerConfig{}), reads_optimizer)));
   return parts;
-}
-
-std::string data_keys() {
-  return key_list(only(describe(learn::DataConfig{}), learn::common_data_keys()));
 }
 
 }  // namespace longhaul::run

@@ -27,8 +27,9 @@ struct PartInfo {
 };
 // Returns every kind of every table that has kinds, in the order of table_names().
 std::vector<PartInfo> all_parts();
-// Returns the part's presets and keys, as on its page between two marks; "": none.
-std::string settings_text(const PartInfo&);
+// Returns the part's presets and keys; "": none. `as_page`: as on its page between two marks, where
+// the keys of error feedback are one line that links their own page.
+std::string settings_text(const PartInfo&, bool as_page = false);
 // Returns true if the part has a page: docs/TABLE/NAME.md.
 bool has_page(const PartInfo&);
 
@@ -55,7 +56,5 @@ Status read_learning(Job&);
 
 // Returns the kinds of these three tables.
 std::vector<PartInfo> learning_parts();
-// Returns the keys of [data] that every kind has, as a Markdown list.
-std::string data_keys();
 
 }  // namespace longhaul::run

@@ -19,7 +19,7 @@ TEST(Reference, TheDocumentationIsTheOneThatIsGenerated) {
 
 TEST(Reference, ThePageOfAPartHasTheSettingsOfTheCode) {
   for (const PartInfo& part : all_parts()) {
-    const std::string settings = settings_text(part);
+    const std::string settings = settings_text(part, /*as_page=*/true);
     if (has_page(part) && !settings.empty())
       expect_generated(fmt::format("docs/{}/{}.md", part.table, part.name),
                        "\n<!-- settings -->\n\n", "\n<!-- end of settings -->\n", settings);

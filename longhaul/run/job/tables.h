@@ -66,9 +66,9 @@ struct WanTable : WanSource {
   static void fields(auto& self, auto&& visit) {
     WanSource::fields(self, visit);
     LONGHAUL_KEY(model,
-                 "the simulator's links: each serves what comes first; connections share it as "
-                 "TCP's do (loss, jitter, slow start, traces, headers); or every packet of every "
-                 "connection passes its queues, for exchanges of seconds",
+                 "the simulator's links. fifo: each serves messages in order; fair: connections "
+                 "share it as TCP's do (loss, jitter, slow start, traces, headers). packet: each "
+                 "packet passes its queues, for exchanges of seconds",
                  .choices = {"fifo", "fair", "packet"});
     LONGHAUL_KEY(rate_scale, "multiplies every rate of pairs and connections, not those of sites",
                  .max = 1e6, .positive = true);
@@ -484,18 +484,21 @@ struct NetTable {  // sockets only
     LONGHAUL_KEY(congestion,
                  "congestion control of TCP between machines, where the kernel offers it",
                  .choices = {"bbr", "cubic", "system"}, .local = true);
-    LONGHAUL_KEY(pacing,
-                 "where [wan] queue = \"drop_tail\": bulk goes to each peer at the rate that the "
-                 "overlay's plan gives this pair by the rates of [wan] and [[site]], no faster",
-                 .choices = {"plan", "off"}, .local = true);
+    LONGHAUL_KEY(
+        pacing,
+        "with [wan] queue = \"drop_tail\": limits bulk to each peer to the rate of the pair "
+        "in the overlay's plan",
+        .choices = {"plan", "off"}, .local = true);
     LONGHAUL_KEY(dscp, "marks the packets of control messages as class selector 5, to go first",
                  .local = true);
     LONGHAUL_KEY(datagrams,
                  "best-effort messages (transfer dgt) go as UDP datagrams, where those reach the "
                  "peer; else over the connection",
                  .local = true);
-    LONGHAUL_KEY(meet_s, "all nodes must be connected within this, or the run fails", .max = 1e6,
-                 .unit = "s", .positive = true, .local = true);
+    LONGHAUL_KEY(meet_s,
+                 "time for all nodes to connect; then a new run fails, and a resumed one continues "
+                 "with a majority",
+                 .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(silence_s, "without a byte from it for this long, a node counts as unreachable",
                  .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(majority_wait_s,
@@ -503,8 +506,8 @@ struct NetTable {  // sockets only
                  "sites is in reach; then it ends",
                  .max = 1e9, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(continue_with,
-                 "a site's name: after a loss or a network cut, the part with this site continues, "
-                 "whatever its size, and a majority without it waits; empty: a majority continues",
+                 "after a loss or a network cut, the part with this site continues, whatever its "
+                 "size; other parts wait. Empty: a majority continues",
                  .max = 256);
     LONGHAUL_KEY(stop_within_s,
                  "a node that must stop waits this long for the other nodes' checkpoint (more if "

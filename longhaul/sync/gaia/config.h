@@ -44,11 +44,12 @@ struct Config {
         significance,
         "T0: an update is sent when it is larger than T times the parameter; T begins here",
         .min = 0, .max = 1e6);
-    LONGHAUL_KEY(threshold,
-                 "T at clock t = 1, 2, ...: T0 / sqrt(t); T0 times the learning rate's share of "
-                 "[optimizer] rate; T0; a value of `list`; T0 to T1 along a ramp; T0 and more "
-                 "while more than limit_mbps is sent",
-                 .choices = {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"});
+    LONGHAUL_KEY(
+        threshold,
+        "T at clock t = 1, 2, ... inv_sqrt: T0 / sqrt(t); rate: T0 times the current share of "
+        "[optimizer] rate; const: T0; list: a value of `list`; ramp: T0 to T1. bandwidth: "
+        "T0, and more while more than limit_mbps is sent",
+        .choices = {"inv_sqrt", "rate", "const", "list", "ramp", "bandwidth"});
     LONGHAUL_KEY(max_significance, "T1, the largest T of `ramp` and `bandwidth`", .min = 0,
                  .max = 1e6);
     LONGHAUL_KEY(ramp_clocks, "ramp: clocks from T0 to T1", .min = 1, .max = 1e12);
@@ -74,8 +75,8 @@ struct Config {
                  "model by the mean of their updates; 1: by the sum, as published",
                  .max = 1e6, .positive = true);
     LONGHAUL_KEY(exchange,
-                 "direct: every site sends to every other; gaia_hubs: one hub for each group of "
-                 "sites sums what leaves the group; peer_hubs: one hub for each pair of groups",
+                 "direct: every site sends to every other; gaia_hubs: a hub of each group of sites "
+                 "sums the updates to other groups. peer_hubs: a hub for each pair of groups",
                  .choices = {"direct", "gaia_hubs", "peer_hubs"});
     LONGHAUL_KEY(groups,
                  "hubs: the sites of each group, separated by spaces, its hub first; empty: by the "
@@ -83,10 +84,11 @@ struct Config {
     LONGHAUL_KEY(peers,
                  "peer_hubs: the two sites that join two groups, separated by a space; pairs of "
                  "groups that are not named: by the delays of [wan]");
-    LONGHAUL_KEY(barrier,
-                 "selective barrier: updates that cannot leave soon are announced, and a step that "
-                 "reads one of them waits for it; auto: on for models that look up table rows",
-                 .choices = {"auto", "on", "off"});
+    LONGHAUL_KEY(
+        barrier,
+        "selective barrier: delayed updates are announced, and a step that reads one waits "
+        "for it; auto: on for models that look up table rows",
+        .choices = {"auto", "on", "off"});
     LONGHAUL_KEY(
         barrier_ms,
         "the time from which on updates count as late, by the measured rate; 0: all are announced",

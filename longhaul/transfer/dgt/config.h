@@ -24,15 +24,17 @@ struct Config {
   double grace_ms = 0;
 
   static void fields(auto& self, auto&& visit) {
-    LONGHAUL_KEY(mode,
-                 "on: blocks of high contribution go reliably, the others best effort; off: all go "
-                 "reliably; sender_drop: the others are not sent. random: the reliable ones are "
-                 "drawn; bounded_loss: drawn, the others in order, and late ones are discarded",
-                 .choices = {"on", "off", "sender_drop", "random", "bounded_loss"});
-    LONGHAUL_KEY(late,
-                 "blocks too late for their vector: carry adds them to the next one, discard drops "
-                 "them, return lets the sender add what was missing to its next one",
-                 .choices = {"carry", "discard", "return"});
+    LONGHAUL_KEY(
+        mode,
+        "on: blocks of high contribution are sent reliably, the others best effort; off: "
+        "all reliably; sender_drop: the others are not sent. random: the reliable ones are "
+        "drawn; bounded_loss: drawn, the others in order, and late ones are discarded",
+        .choices = {"on", "off", "sender_drop", "random", "bounded_loss"});
+    LONGHAUL_KEY(
+        late,
+        "blocks too late for their vector. carry: added to the next one; discard: dropped; "
+        "return: the sender adds them to its next one",
+        .choices = {"carry", "discard", "return"});
     LONGHAUL_KEY(max_late, "by how many vectors a block that counts may be late", .min = 1,
                  .max = 16);
     LONGHAUL_KEY(channels, "best-effort channels, of falling priority", .min = 1, .max = 4);

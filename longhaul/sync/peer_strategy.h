@@ -1,0 +1,401 @@
+#pragma once
+// PeerStrategy is the base of strategies without a server whose workers exchange with some others,
+// round by round, and wait for those only. It has the rounds of a worker, the agreement after a
+// change of the members, returns, and the end of the run: the mean of all models (final_return.h).
+// A derived class has the exchange of a round, and channels of one view (ChannelConfig::one_view).
+//
+// A round is begin_round(), `steps` local steps, on_steps_done(), and end_round() in each turn
+// until it returns true.
+//
+// Each worker enters a view in a round of its own, and sends it to its peers, the workers that it
+// may exchange with. Nothing of the view before is in transit then. When the rounds of all peers
+// have arrived, on_view_begun() is called. Two peers exchange from the later one of their rounds on
+// (present()). So no worker waits for a round that its peer has passed, and the worker with the
+// fewest rounds can always continue.
+//
+// A returned worker takes the senior worker's model between two computations. It enters in the
+// latest round of its older peers, those that have taken part longer, which wait for it. So it is
+// never behind all of its peers, and returns do not increase the maximum lead of a worker.
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "longhaul/core/registry.h"
+#include "longhaul/core/vector_channel.h"
+#include "longhaul/sync/flat.h"
+#include "longhaul/sync/gossip/ends_in_mean.h"
+#include "longhaul/sync/gossip/newcomers.h"
+
+namespace longhaul::sync {
+
+enum class PeerPhase : std::uint8_t {
+  unstarted,
+  outside,   // has returned, and has no model yet
+  entering,  // has a model; waits for the rounds of its older peers
+  ready,
+  computing,
+  exchanging,
+  deciding,   // waits for a verdict
+  averaging,  // takes part in the mean that the run ends with
+  ended
+};
+
+// PeerModels is a stream of models between peers: from each peer one model for each round in which
+// the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer.
+template <Fielded Header>
+class PeerModels {
+ public:
+  struct Model {
+    Header header;
+    Snapshot values;  // empty in a phantom job
+    void state(Archive& ar) {
+      ar(header);
+      archive_snapshot(ar, values);
+    }
+  };
+
+  PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place)
+      : all_{0, place.layout->size()},
+        most_(most),
+        channel_(place,
+                 {.stream = std::move(stream),
+                  .limits = ChannelLimits::models(most, *place.layout),
+                  .one_view = true},
+                 std::move(parts.transfer), parts.make_codec(true), nullptr,
+                 [all = all_](Rank, const Header&, const ContentShape& shape) -> Result<bool> {
+                   if (shape.kind != ContentKind::values || shape.range != all)
+                     return malformed("a vector that is no model");
+                   return true;
+                 }) {}
+
+  // The strategy's child, and argument of its within(); `below` is a turn as it sees it.
+  VectorChannel<Header>& channel() { return channel_; }
+
+  void send(const std::vector<Rank>& to, const Header& header, Snapshot model,
+            const SendOptions& options, Turn& below) {
+    if (!to.empty())
+      channel_.send(to, header, VectorContent::values(std::move(model), all_), options, below);
+  }
+  // Returns the model as `to` would read it if it were sent next.
+  std::vector<float> as_received(std::span<const float> model, Rank to,
+                                 const SendOptions& options) {
+    return channel_.as_received(model, all_, to, options);
+  }
+
+  // Receives the arrived models. Returns true if there is one of each of these peers.
+  bool receive(const std::vector<Rank>& from, Turn& below) {
+    channel_.drop_lost();  // with their view
+    while (auto one = channel_.poll(below))
+      if (auto& models = models_[one->from]; models.size() < most_)
+        models.push_back({std::move(one->header), one->content.values()});
+    return lacking(from).empty();
+  }
+  std::vector<Rank> lacking(std::vector<Rank> from) const {
+    std::erase_if(from, [&](Rank rank) { return models_.contains(rank); });
+    return from;
+  }
+  // Returns the next model of a peer, once.
+  Model take(Rank from) {
+    auto& models = models_.at(from);
+    Model model = std::move(models.front());
+    models.pop_front();
+    if (models.empty()) models_.erase(from);
+    return model;
+  }
+  void clear() { models_.clear(); }
+  // Returns "models of ranks 1 4", and what the channel waits for.
+  std::string waiting_for(const std::vector<Rank>& from) const {
+    return channel_.waiting_after("models of ranks" + listed(lacking(from)));
+  }
+  void state(Archive& ar) { ar(models_); }
+
+ private:
+  const Range all_;
+  const std::size_t most_;
+  VectorChannel<Header> channel_;
+  std::map<Rank, std::deque<Model>> models_;  // never empty
+};
+
+class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
+ public:
+  struct EnteredView {
+    LONGHAUL_MESSAGE(1, "entered_view");
+    Epoch epoch = 0;
+    Round round = 0;  // in which the sender has entered the view
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50))
+  };
+  using Messages = MessageList<EnteredView>;
+
+  void on_start(Turn& turn) final {
+    phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
+    enter_view(turn);
+  }
+
+  void on_view(const View&, Turn& turn) final {
+    newcomers_.on_view(turn);
+    enter_view(turn);
+    if (phase_ != Phase::outside) return;
+    if (const Status can_come = gossip::Newcomers::check_sender(turn); !can_come)
+      fail(can_come.error(), turn);
+  }
+
+  Status on_message(Rank from, const Message& message, Turn& turn) final {
+    return dispatch(Messages{}, message, [&](const EnteredView& entered) -> Status {
+      if (entered.epoch != turn.view().epoch) return Ok{};
+      if (!std::ranges::binary_search(peers_, from)) return malformed("the round of no peer");
+      if (!rounds_.emplace(from, entered.round).second)
+        return malformed("a peer sends its round for the second time");
+      on_progress(turn);  // follows no message to this machine itself
+      return Ok{};
+    });
+  }
+
+  void on_computed(const Computed& computed, Turn& turn) final {
+    if (phase_ != Phase::computing) return;  // the run has failed
+    if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+    samples_ += double(computed.samples);
+    phase_ = Phase::exchanging;
+    asked_ = turn.now();
+    on_steps_done(turn);
+  }
+
+  // The overlay starts after its parent: the first round begins here.
+  void on_progress(Turn& turn) final {
+    if (phase_ == Phase::unstarted || (turn.place().comes_back() && turn.view().epoch == 0)) return;
+    do {
+      begin_view(turn);
+      hand_over(turn);
+    } while (advance(turn));
+    if (phase_ == Phase::ended) final_return_.serve(within(final_return_, turn));
+  }
+
+  Round rounds_done() const final { return done_; }
+  bool lets_return() const final { return true; }
+  std::string waiting_for() const final {
+    if (phase_ == Phase::outside)
+      return "the model of the senior worker, as this node has returned";
+    if (phase_ == Phase::deciding) return stop_.waiting_for();
+    if (phase_ == Phase::averaging) return final_.waiting_for();
+    if (phase_ == Phase::entering || (phase_ == Phase::exchanging && !has_begun_view_))
+      return "the rounds of ranks" + listed(unknown(peers_));
+    return phase_ == Phase::exchanging ? "round " + std::to_string(done_) + ": " + missing() : "";
+  }
+
+  void state(Archive& ar) override {
+    ar.expect(std::string(name_));
+    ar(phase_, done_, epoch_, returned_, peers_, rounds_, has_begun_view_, samples_, asked_);
+    ar(newcomers_);
+    if (has_begun_view_ && !unknown(peers_).empty()) ar.fail("holds a view without all its rounds");
+  }
+
+ protected:
+  using Phase = PeerPhase;
+  // `apart`: the maximum lead of a worker over another, in rounds.
+  struct Terms {
+    std::string_view name;
+    std::uint32_t steps = 1;
+    Round apart = 1;
+  };
+  PeerStrategy(const Terms& terms, std::unique_ptr<Overlay> overlay, const StopConfig& stop,
+               const Place& place)
+      : EndsInMean(std::move(overlay)),
+        name_(terms.name),
+        self_(place.self),
+        steps_(terms.steps),
+        apart_(terms.apart),
+        stop_(apart_by(terms.apart, stop)) {
+    own(stop_, {2, "stop rule"});
+    own(state_transfer_, {3, "state transfer"});
+    own(final_return_, {4, "final model"});
+  }
+
+  // --- hooks for strategies ----------------------------------------------------------------------
+  // Returns the workers, ascending, that this node may exchange with in a view of `workers`. Peers
+  // are mutual. The strategy drops its state of the view before. The learner may compute; in the
+  // other hooks it is at a step boundary.
+  virtual std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn&) = 0;
+  virtual void on_view_begun(Turn&) {}
+  virtual void begin_round(Turn&) {}
+  virtual void on_steps_done(Turn&) {}
+  // Returns true when params() is the model after this round. Called again in each turn.
+  virtual bool end_round(Turn&) = 0;
+  // Returns what end_round() waits for, for the user: "models of ranks 1 4".
+  virtual std::string missing() const = 0;
+
+  // --- calls for strategies
+  // -----------------------------------------------------------------------
+  const std::vector<Rank>& peers() const { return peers_; }
+  // Returns those of the ranks, all of peers, that take part in this node's current round. None
+  // until the view has begun.
+  std::vector<Rank> present(std::vector<Rank> ranks) const {
+    std::erase_if(ranks, [&](Rank rank) { return !has_begun_view_ || rounds_.at(rank) > done_; });
+    return ranks;
+  }
+  Epoch epoch() const { return epoch_; }
+  // Returns true if params() can be sent. False: the run has failed.
+  bool is_finite(Turn& turn) {
+    if (all_finite(turn.params())) return true;
+    fail(not_finite("its model has values that are not finite; lower [optimizer] rate"), turn);
+    return false;
+  }
+  Round done_ = 0;  // rounds done; also the number of the current round
+  // Samples per worker in the mean: an estimate, which the strategy mixes as it mixes models.
+  double samples_ = 0;
+
+ private:
+  // Rounds that the other workers may do while this worker waits for its state, as a multiple of
+  // `apart`.
+  static constexpr Round kMostMissed = 4;
+
+  void enter_view(Turn& turn) {
+    epoch_ = turn.view().epoch;
+    returned_ = turn.view().returned;
+    rounds_.clear();
+    has_begun_view_ = false;
+    if (turn.place().comes_back() && epoch_ == 0) return;  // not let in yet
+    peers_ = peers_among(live_workers(turn), turn);
+    if (epoch_ == 0) {  // all workers begin in round 0
+      rounds_[self_] = 0;
+      for (const Rank peer : peers_) rounds_[peer] = 0;
+    } else if (phase_ != Phase::outside && phase_ != Phase::entering) {
+      send_round(turn);
+    }
+  }
+
+  void send_round(Turn& turn) {
+    rounds_[self_] = done_;
+    for (const Rank peer : peers_) turn.send(peer, EnteredView{epoch_, done_}, {}, kControl);
+  }
+
+  void begin_view(Turn& turn) {
+    if (has_begun_view_ || !rounds_.contains(self_) || !unknown(peers_).empty()) return;
+    has_begun_view_ = true;
+    on_view_begun(turn);
+  }
+
+  std::vector<Rank> unknown(const std::vector<Rank>& of) const {
+    std::vector<Rank> ranks = of;
+    std::erase_if(ranks, [&](Rank rank) { return rounds_.contains(rank); });
+    return ranks;
+  }
+
+  // Makes one move of the round, if one is possible now.
+  bool advance(Turn& turn) {
+    switch (phase_) {
+      case Phase::outside:
+        return take_state(turn);
+      case Phase::entering:
+        return enter_run(turn);
+      case Phase::ready:
+        phase_ = Phase::computing;
+        begin_round(turn);
+        if (phase_ == Phase::computing) turn.compute(LocalStep{}, steps_);
+        return false;
+      case Phase::exchanging:
+        if (!has_begun_view_ || !end_round(turn)) return false;
+        turn.record("wait_s", done_, seconds(turn.now() - asked_));
+        phase_ = Phase::deciding;
+        count_round(turn);
+        return true;
+      case Phase::deciding:
+        return decide(turn);
+      case Phase::averaging:
+        return end_with_mean(/*gives=*/true, turn);
+      default:
+        return false;
+    }
+  }
+
+  bool decide(Turn& turn) {
+    const StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+    if (step == StopRule::Step::stop) return begin_mean(turn);
+    if (step == StopRule::Step::go_on) phase_ = Phase::ready;
+    return step == StopRule::Step::go_on;
+  }
+
+  // Counts one more round as done, with the current model.
+  void count_round(Turn& turn) {
+    const auto live = live_workers(turn).size();
+    stop_.round_done(done_++, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
+                     within(stop_, turn));
+  }
+
+  // Sends the senior worker's model to returned workers when the learner is idle. A peer of a
+  // returned worker can be the senior worker, and waits in its exchange for the returned worker.
+  void hand_over(Turn& turn) {
+    if (phase_ == Phase::outside) return;
+    state_transfer_.drop_received();  // received twice
+    if (phase_ == Phase::entering || turn.learner_is_busy()) return;
+    newcomers_.hand_over(state_transfer_, done_, turn, within(state_transfer_, turn),
+                         [&](Archive& ar) { archive_for_returned(ar, turn); });
+  }
+
+  void archive_for_returned(Archive& ar, Turn& turn) {
+    ar.expect(std::string(name_));
+    ar(done_, samples_);
+    stop_.hand_over(ar);
+    ar.floats(turn.params());
+  }
+
+  bool take_state(Turn& turn) {
+    if (!state_transfer_.received()) return false;
+    const Round round = state_transfer_.received()->round;
+    Status read = state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, turn); });
+    if (read && done_ != round) read = malformed("the state that was received is of another round");
+    if (!read) return fail(read.error(), turn), false;
+    phase_ = Phase::entering;
+    state_transfer_.confirm(within(state_transfer_, turn));
+    return true;
+  }
+
+  // Passes the missed rounds with the current model.
+  bool enter_run(Turn& turn) {
+    const std::vector<Rank> older = older_peers();
+    if (!unknown(older).empty()) return false;
+    Round first = done_;
+    for (const Rank peer : older) first = std::max(first, rounds_.at(peer));
+    if (first > done_ + kMostMissed * apart_) {
+      fail(malformed("a peer says that it is in round " + std::to_string(first) +
+                     ", the senior worker was in round " + std::to_string(done_)),
+           turn);
+      return false;
+    }
+    while (done_ < first) count_round(turn);
+    send_round(turn);
+    phase_ = Phase::deciding;
+    return true;
+  }
+
+  // Returns the peers that have taken part longer: of two returned workers one waits for the other.
+  std::vector<Rank> older_peers() const {
+    const auto since = [&](Rank rank) {
+      const auto it = returned_.find(rank);
+      return std::pair(it == returned_.end() ? Epoch{0} : it->second, rank);
+    };
+    std::vector<Rank> older = peers_;
+    std::erase_if(older, [&](Rank rank) { return since(self_) < since(rank); });
+    return older;
+  }
+
+  std::string place_in_run() const final {
+    return std::string(name_) + ", round " + std::to_string(done_);
+  }
+
+  const std::string_view name_;
+  const Rank self_;
+  const std::uint32_t steps_;
+  const Round apart_;
+  StopRule stop_;
+  StateTransfer state_transfer_;
+  gossip::Newcomers newcomers_;
+
+  Epoch epoch_ = 0;                 // epoch of the view that this node has entered
+  std::map<Rank, Epoch> returned_;  // returned workers of that view
+  std::vector<Rank> peers_;         // in that view
+  std::map<Rank, Round> rounds_;    // rounds in which this node and its peers have entered it
+  bool has_begun_view_ = false;     // the rounds of all peers are known
+  Time asked_{0};                   // start of the wait for others
+};
+
+}  // namespace longhaul::sync
