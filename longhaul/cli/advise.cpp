@@ -572,8 +572,8 @@ int advise(const AdviseArgs& args) {
 
 void add_advise(CLI::App& app, int& code) {
   auto args = std::make_shared<AdviseArgs>();
-  CLI::App* sub = app.add_subcommand(
-      "plan", "searches strategies, overlays and settings in the simulator; recommends one");
+  CLI::App* sub =
+      app.add_subcommand("plan", "finds the combination that reaches the job's target first");
   RunOptions& common = args->common;
   common.add_job_to(*sub, "job file (TOML) with a target in [stop]");
   auto* minutes = option(*sub, "--budget-minutes", args->budget_minutes,

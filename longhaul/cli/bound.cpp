@@ -142,8 +142,8 @@ Result<int> bound(const BoundArgs& args) {
 
 void add_bound(CLI::App& app, int& code) {
   auto args = std::make_shared<BoundArgs>();
-  CLI::App* sub =
-      app.add_subcommand("bound", "how fast a collective can be on a job's network, at best");
+  CLI::App* sub = app.add_subcommand(
+      "bound", "computes lower bounds of the time of a collective on a job's network");
   args->add_job_to(*sub);
   option(*sub, "--mbytes", args->mbytes, "size of one vector, in MB (default: 25)", "M",
          CLI::Range(1e-6, 1e9));

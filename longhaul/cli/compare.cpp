@@ -220,8 +220,8 @@ class Tuner {
     return Ok{};
   }
 
-  // Returns the label of the best rate. Of those that reach the target at the same score, the one
-  // that ends with the best score.
+  // Returns the label of the best rate. If several reach the target at the same score,
+  // the best score at the end decides.
   static std::string best_of(const std::vector<RankedGroup>& groups) {
     const RankedGroup* best = &groups.front();
     for (const RankedGroup& one : groups) {
@@ -460,7 +460,7 @@ void add_compare(CLI::App& app, int& code) {
   auto args = std::make_shared<CompareArgs>();
   CLI::App* sub = app.add_subcommand(
       "compare",
-      "runs one job with several strategies, overlays, codecs ...; one table, the best first");
+      "runs a job with several strategies, overlays, codecs ... and ranks them in one table");
   args->common.add_to(*sub, "runs/NAME-compare",
                       "keeps finished runs, continues interrupted ones, starts the others");
   add_axes(*sub, args->axes);
@@ -469,11 +469,11 @@ void add_compare(CLI::App& app, int& code) {
   auto* emit = option(*sub, "--emit", args->emit,
                       "prints a task for each run instead: parallel, slurm or k8s", "KIND",
                       CLI::IsMember({"parallel", "slurm", "k8s"}));
-  sub->add_flag("--gather", args->gather, "runs nothing: the table of the runs that are there")
+  sub->add_flag("--gather", args->gather, "runs nothing; prints the table of the existing runs")
       ->excludes(emit);
   sub->add_flag("--tune", args->tune,
                 "first tries a ninth to nine times the learning rate of each, and half and twice "
-                "the outer rate, on a seed that is not reported; the best goes on")
+                "the outer rate, on a seed that is not reported, and runs the best")
       ->excludes(emit)
       ->excludes("--gather");
   sub->footer(

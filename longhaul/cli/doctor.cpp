@@ -206,8 +206,8 @@ void add_measuring(CLI::App& sub, DoctorArgs& args) {
 
 void add_doctor(CLI::App& app, int& code) {
   auto args = std::make_shared<DoctorArgs>();
-  CLI::App* sub = app.add_subcommand(
-      "doctor", "before a run: which sites reach each other, how fast, and how to fix problems");
+  CLI::App* sub =
+      app.add_subcommand("doctor", "measures the network between sites and suggests fixes");
   args->add_job_to(*sub);
   CLI::Option* site = option(*sub, "--site", args->site,
                              "this is that site, of real ones: say it at each; the first "

@@ -400,7 +400,7 @@ Result<int> explain(const ExplainArgs& args) {
 void add_explain(CLI::App& app, int& code) {
   auto args = std::make_shared<ExplainArgs>();
   CLI::App* sub =
-      app.add_subcommand("explain", "a part or a network, or a job with everything it resolves to");
+      app.add_subcommand("explain", "shows a part, a network, or what a job resolves to");
   sub->add_option("NAME", args->job, "a part, a network, a job file, or job-file for all keys")
       ->required();
   option(*sub, "--mbytes", args->mbytes,

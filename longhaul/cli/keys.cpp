@@ -129,8 +129,7 @@ void add_days(CLI::App& sub, KeysArgs& args, std::int64_t days) {
 
 void add_keys(CLI::App& app, int& code) {
   auto args = std::make_shared<KeysArgs>();
-  CLI::App* keys =
-      app.add_subcommand("keys", "makes and shows the keys that sites prove themselves with");
+  CLI::App* keys = app.add_subcommand("keys", "makes and shows the keys of the sites");
   keys->require_subcommand(1);
   keys->footer(
       "Example:\n  longhaul keys init keys\n  longhaul keys issue virginia tokyo\n"

@@ -72,8 +72,8 @@ Result<int> launch(const LaunchArgs& args) {
 
 void add_launch(CLI::App& app, int& code) {
   auto args = std::make_shared<LaunchArgs>();
-  CLI::App* sub =
-      app.add_subcommand("launch", "trains with one process a node on this machine, over sockets");
+  CLI::App* sub = app.add_subcommand(
+      "launch", "trains over sockets, with one process per node on this machine");
   args->common.add_to(*sub, "runs/NAME", "continues an interrupted run", false);
   args->common.add_record_to(*sub);
   args->common.add_view_to(*sub);

@@ -39,7 +39,7 @@ void print_json(const std::vector<run::PartInfo>& parts) {
 }  // namespace
 
 void add_list(CLI::App& app, int& code) {
-  CLI::App* sub = app.add_subcommand("list", "lists the parts a job is put together from");
+  CLI::App* sub = app.add_subcommand("list", "lists the parts of a job and the networks");
   auto json = std::make_shared<bool>(false);
   sub->add_flag("--json", *json, "prints one JSON object");
   sub->footer("Example:\n  longhaul list");

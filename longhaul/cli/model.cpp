@@ -44,7 +44,7 @@ Result<int> give_model(ModelArgs& args) {
 void add_model(CLI::App& app, int& code) {
   auto args = std::make_shared<ModelArgs>();
   CLI::App* sub =
-      app.add_subcommand("model", "gives the sites of longhaul serve another cheap model");
+      app.add_subcommand("model", "sends another cheap model to the sites of longhaul serve");
   args->add_job_to(*sub, kIndexJob, /*with_wan=*/false);
   option(*sub, "--file", args->file,
          "the model: TorchScript; for stream = \"tracks\" a text, noise = N", "FILE")

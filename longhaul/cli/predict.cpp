@@ -79,7 +79,7 @@ Result<int> predict(const PredictArgs& args) {
 void add_predict(CLI::App& app, int& code) {
   auto args = std::make_shared<PredictArgs>();
   CLI::App* sub =
-      app.add_subcommand("predict", "what a run's model says of the samples of a csv file");
+      app.add_subcommand("predict", "predicts labels or numbers for the rows of a csv file");
   sub->add_option("RUN", args->run, "folder of a run of csv data that has ended")->required();
   sub->add_option("FILE", args->file,
                   "samples: the columns of the training data, by name; the target may be missing")

@@ -126,8 +126,8 @@ Result<int> replay(const ReplayArgs& args) {
 
 void add_replay(CLI::App& app, int& code) {
   auto args = std::make_shared<ReplayArgs>();
-  CLI::App* sub = app.add_subcommand(
-      "replay", "feeds what a node of a run was told to that node again; the first difference");
+  CLI::App* sub =
+      app.add_subcommand("replay", "replays a recorded node and prints the first difference");
   sub->add_option("RUN", args->folder, "folder of a run made with --record")->required();
   option(*sub, "--site", args->site, "the node: NAME, or NAME/K for the K-th of its site",
          "NAME[/K]")

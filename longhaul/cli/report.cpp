@@ -62,7 +62,7 @@ Result<int> report_pages(const ReportArgs& args) {
 
 void add_report(CLI::App& app, int& code) {
   auto args = std::make_shared<ReportArgs>();
-  CLI::App* sub = app.add_subcommand("report", "runs as one HTML file with charts");
+  CLI::App* sub = app.add_subcommand("report", "writes an HTML file with charts of runs");
   sub->add_option("RUN", args->runs,
                   "folders of runs, or of a comparison, whose runs are all taken (30 at most)")
       ->required();

@@ -99,8 +99,8 @@ Result<int> serve(const ServeArgs& args) {
 
 void add_serve(CLI::App& app, int& code) {
   auto args = std::make_shared<ServeArgs>();
-  CLI::App* sub = app.add_subcommand(
-      "serve", "indexes growing data at every site and answers queries over all of it");
+  CLI::App* sub =
+      app.add_subcommand("serve", "indexes growing data at every site and answers queries over it");
   args->add_job_to(*sub, kIndexJob);
   option(*sub, "--site", args->site,
          "this is that node (default: all nodes, as processes of this machine)", "NAME");

@@ -74,8 +74,8 @@ void add_status(CLI::App& app, int& code) {
     bool json = false;
   };
   auto args = std::make_shared<StatusArgs>();
-  CLI::App* sub = app.add_subcommand(
-      "status", "what each node of a run does now, and what and whom it waits for");
+  CLI::App* sub =
+      app.add_subcommand("status", "shows what each node of a run does and what it waits for");
   sub->add_option("RUN", args->folder, "the folder of the run, as --out named it")->required();
   sub->add_flag("--json", args->json, "prints a list of JSON objects, one a node");
   sub->footer(

@@ -37,8 +37,7 @@ void add_view(CLI::App& app, int& code) {
     std::uint16_t port = 0;
   };
   auto args = std::make_shared<ViewArgs>();
-  CLI::App* sub =
-      app.add_subcommand("view", "a run as a page in the browser, also while it goes on");
+  CLI::App* sub = app.add_subcommand("view", "shows a run in the browser, also while it runs");
   sub->add_option("RUN", args->folder, "the folder of the run")->required();
   option(*sub, "--port", args->port, "of 127.0.0.1 (default: any free one, which is printed)",
          "PORT");
