@@ -195,8 +195,7 @@ class Bench:
                 factor = wire if name == "datagrams" else 1
                 shares = [100 * v * factor / RATE for v in values]
                 lines.append(f"| {2 * delay} ms | {name} | {median_of(shares, 1)} |")
-        return [*lines, "", "Shares count the payload of a connection, and the IP packets of "
-                "datagrams. Targets at 100 ms: 85 and 90 %."]
+        return [*lines, "", "Targets at 100 ms: 85 and 90 %."]
 
     def measure_share(self, repeats):
         lines = [f"### Sharing a plain queue ({repeats} turns, {RATE} Mbit/s, 100 ms)", "",
