@@ -117,13 +117,13 @@ class Dpsgd final : public PeerStrategy {
 
   std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn& turn) override {
     edges_.clear();
-    models_.clear();
     std::vector<Rank> neighbours;
     for (const auto& [rank, weight] :
          gossip::weights(config_.graph, config_.degree, rates_, workers, turn.self())) {
       edges_[rank].weight = weight;
       neighbours.push_back(rank);
     }
+    models_.begin_view(neighbours);
     return neighbours;
   }
 

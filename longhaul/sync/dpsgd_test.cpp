@@ -1,5 +1,5 @@
 // Invariants:
-// - Each graph is connected and W doubly stochastic, up to 40 workers: gossip/neighbours_test.cpp.
+// - Each graph is connected and W doubly stochastic, up to 40 workers: gossip/graph_test.cpp.
 // - adapt_then_combine on a complete graph is bsp after every round (1e-6).
 // - The published order has other models and, after one round, bsp's mean.
 // - Consensus at the rate of the second eigenvalue, within 2 %, on ring, torus and exponential.

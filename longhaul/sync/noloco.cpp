@@ -21,6 +21,10 @@ namespace {
 // workers are not connected by the groups of 64 rounds is below 1e-19 for three or more workers.
 Round rounds_between_workers(const Place& place) { return 64 + place.size(); }
 
+// In a group of three, a partner that has both models ends the round and can meet this worker again
+// in its next one, while this worker waits for the third model.
+constexpr std::uint32_t kModelsOfAPartner = 2;
+
 class NoLoCo final : public PeerStrategy {
  public:
   static SyncEntry entry() {
@@ -39,7 +43,7 @@ class NoLoCo final : public PeerStrategy {
                     .sent = "S, and receives S",
                     .waits_for = "its partner",
                     .staleness = "0, with it",
-                    .memory = "3 S",
+                    .memory = "5 S",
                     .when_lost = "n (n-1) small messages"}}});
   }
 
@@ -59,7 +63,7 @@ class NoLoCo final : public PeerStrategy {
                      std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
-        models_("noloco", 1, parts, place) {
+        models_("noloco", kModelsOfAPartner, parts, place) {
     own(models_.channel(), {1, "channel"});
   }
 
@@ -74,9 +78,9 @@ class NoLoCo final : public PeerStrategy {
  private:
   std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn& turn) override {
     workers_ = workers;
-    models_.clear();
     std::vector<Rank> others = workers;
     std::erase(others, turn.self());
+    models_.begin_view(others);
     return others;
   }
 

@@ -13,7 +13,7 @@
 // (present()). So no worker waits for a round that its peer has passed, and the worker with the
 // fewest rounds can always continue.
 //
-// A returned worker takes the senior worker's model between two computations. It enters in the
+// A returned worker receives the senior worker's model at a step boundary. It enters in the
 // latest round of its older peers, those that have taken part longer, which wait for it. So it is
 // never behind all of its peers, and returns do not increase the maximum lead of a worker.
 #include <deque>
@@ -63,11 +63,14 @@ class PeerModels {
                   .limits = ChannelLimits::models(most, *place.layout),
                   .one_view = true},
                  std::move(parts.transfer), parts.make_codec(true), nullptr,
-                 [all = all_](Rank, const Header&, const ContentShape& shape) -> Result<bool> {
-                   if (shape.kind != ContentKind::values || shape.range != all)
+                 [this](Rank from, const Header&, const ContentShape& shape) -> Result<bool> {
+                   if (!std::ranges::binary_search(peers_, from))
+                     return malformed("a model of no peer");
+                   if (shape.kind != ContentKind::values || shape.range != all_)
                      return malformed("a vector that is no model");
                    return true;
                  }) {}
+  PeerModels(const PeerModels&) = delete;
 
   // The strategy's child, and argument of its within(); `below` is a turn as it sees it.
   VectorChannel<Header>& channel() { return channel_; }
@@ -103,16 +106,27 @@ class PeerModels {
     if (models.empty()) models_.erase(from);
     return model;
   }
-  void clear() { models_.clear(); }
+  // Begins a view with these peers, ascending.
+  void begin_view(std::vector<Rank> peers) {
+    peers_ = std::move(peers);
+    models_.clear();
+  }
   // Returns "models of ranks 1 4", and what the channel waits for.
   std::string waiting_for(const std::vector<Rank>& from) const {
     return channel_.waiting_after("models of ranks" + listed(lacking(from)));
   }
-  void state(Archive& ar) { ar(models_); }
+  void state(Archive& ar) {
+    ar(peers_, models_);
+    for (const auto& [rank, models] : models_)
+      for (const Model& model : models)
+        if (model.values && !model.values->empty() && model.values->size() != all_.length)
+          ar.fail("holds a model of another size");
+  }
 
  private:
   const Range all_;
   const std::size_t most_;
+  std::vector<Rank> peers_;  // of the view
   VectorChannel<Header> channel_;
   std::map<Rank, std::deque<Model>> models_;  // never empty
 };
@@ -177,7 +191,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
       return "the model of the senior worker, as this node has returned";
     if (phase_ == Phase::deciding) return stop_.waiting_for();
     if (phase_ == Phase::averaging) return final_.waiting_for();
-    if (phase_ == Phase::entering || (phase_ == Phase::exchanging && !has_begun_view_))
+    if (phase_ == Phase::entering) return "the rounds of ranks" + listed(unknown(older_peers()));
+    if (phase_ == Phase::exchanging && !has_begun_view_)
       return "the rounds of ranks" + listed(unknown(peers_));
     return phase_ == Phase::exchanging ? "round " + std::to_string(done_) + ": " + missing() : "";
   }
@@ -212,8 +227,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
   // --- hooks for strategies ----------------------------------------------------------------------
   // Returns the workers, ascending, that this node may exchange with in a view of `workers`. Peers
-  // are mutual. The strategy drops its state of the view before. The learner may compute; in the
-  // other hooks it is at a step boundary.
+  // are mutual. The strategy drops its state of the view before. The learner may compute,
+  // also in on_view_begun(); in the other hooks it is at a step boundary.
   virtual std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn&) = 0;
   virtual void on_view_begun(Turn&) {}
   virtual void begin_round(Turn&) {}
@@ -223,8 +238,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // Returns what end_round() waits for, for the user: "models of ranks 1 4".
   virtual std::string missing() const = 0;
 
-  // --- calls for strategies
-  // -----------------------------------------------------------------------
+  // --- calls for strategies ----------------------------------------------------------------------
   const std::vector<Rank>& peers() const { return peers_; }
   // Returns those of the ranks, all of peers, that take part in this node's current round. None
   // until the view has begun.
