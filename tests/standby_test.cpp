@@ -48,6 +48,19 @@ void expect_the_others_end_alike(JobSpec spec, std::vector<Fault> faults) {
   expect_ends_alike(job);
 }
 
+// The copies of a phantom have a size alone.
+TEST_P(StandsBy, APhantomsServerIsFollowedToo) {
+  JobSpec like = spec(4, /*apart=*/true, 1);
+  like.phantom = true;
+  like.buffers = 0;
+  like.rounds = 8;
+  like.faults = {crash(4, 2 * events_of(like) / 3)};
+  Job job(like);
+  const Status status = job.run();
+  EXPECT_TRUE(status) << status.error().what;
+  EXPECT_TRUE(job.world().finished());
+}
+
 TEST_P(TakesOver, TheFollowerGoesOnWheneverTheServerDies) {
   std::size_t tried = 0, early = 0;
   const std::string name = GetParam().name();  // decides by turns in the gate

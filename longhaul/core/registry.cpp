@@ -37,13 +37,13 @@ std::optional<Illegal> illegal(const SyncEntry& sync, const OverlayEntry& overla
                    kNoFeedback + ", or choose an overlay without partial sums"};
   if (error_feedback && !codec.traits.contraction)
     return Illegal{numbers + " is no contraction, so its error must not be fed back" + kNoFeedback};
-  if (error_feedback && !sync.traits.no_feedback.empty())
-    return Illegal{strategy + " " + std::string(sync.traits.no_feedback) + kNoFeedback};
   const bool near = codec.traits.contraction && codec.traits.close;
   if (!near && !sync.traits.takes_unbiased)
     return Illegal{strategy + " needs a codec that is near its input each time, and " + numbers +
                        " is so in the mean or with error feedback only",
                    "codec"};
+  if (error_feedback && !sync.traits.no_feedback.empty())
+    return Illegal{strategy + " " + std::string(sync.traits.no_feedback) + kNoFeedback};
   if (!transfer.traits.lossless) {
     const std::string moves = quoted("transfer", transfer.name);
     if (!sync.traits.takes_gaps)

@@ -52,6 +52,9 @@ TEST(Illegal, FeedbackNeedsAContractionAndAStrategyThatTakesIt) {
   p.sync.traits.no_feedback = "keeps what was not sent by itself";
   EXPECT_TRUE(
       says(p.why(), "keeps what was not sent by itself: set [codec] error_feedback = false"));
+  // A codec that the strategy takes with no setting of its own: the remedy is another one.
+  p.sync.traits.takes_unbiased = p.codec.traits.close = false;
+  EXPECT_TRUE(says(p.why(), "another codec"));
 }
 
 TEST(Illegal, WhatAStrategyDoesNotTake) {

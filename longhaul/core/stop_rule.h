@@ -188,11 +188,8 @@ class StopRule final : public Machine {
     }
   }
 
-  void ask(Round round, Turn& turn) {
-    Snapshot model;
-    if (config_.snapshots) model = snapshot_of(open_.at(round));
-    turn.report(round, model);
-  }
+  // Never null, which would be the model of a learner that may be computing.
+  void ask(Round round, Turn& turn) { turn.report(round, snapshot_of(open_.at(round))); }
 
   void decide(const Verdict& verdict) {
     verdicts_.emplace(verdict.round, verdict.reason);

@@ -66,7 +66,10 @@ class Session {
       log_.note("rank " + std::to_string(rank) + " is lost: " + why);
     };
     observer.on_view = [this](Time at, Rank rank, const View& view) {
-      if (rank != view.live.front()) return;  // once per view
+      // Once per view, by a node that does not return in it.
+      const auto first = std::ranges::find_if(
+          view.live, [&](Rank one) { return view.epoch == 0 || view.since(one) < view.epoch; });
+      if (first == view.live.end() || rank != *first) return;
       const Members& members = simulation_.members();
       log_.note(fmt::format("at {} s: the run goes on with {} of {} nodes", exact_seconds(at),
                             view.live.size(), members.size()));
