@@ -138,7 +138,7 @@ bool swings(const Combination& c) {
 }
 
 bool lags(const Combination& c) {
-  return c.sync.name().starts_with("staleness_lab") && c.codec.name().ends_with("error_feedback");
+  return c.sync.name().starts_with("staleness_lab_") && c.codec.name().ends_with("error_feedback");
 }
 
 SyncTraits traits_of(const Variant<SyncEntry>& sync) { return entry_of(sync).traits; }

@@ -78,7 +78,7 @@ class RandomK final : public Codec {
 CodecEntry random_k() {
   return codec_entry<RandomK, random_k>(
       {.name = "random_k",
-       .summary = "a random share of the values, at places that all nodes draw alike",
+       .summary = "a random share of the values, at places that all nodes draw identically",
        .traits = {.algebra = Algebra::add, .close = false, .sparse = true, .feedback = true},
        .cost = {.bytes = "4 k, k = d/100", .error = "squared: (1 - k/d) n2^2 in the mean"},
        .small = {{"ratio", {0.9}}}});

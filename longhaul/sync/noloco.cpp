@@ -69,7 +69,7 @@ class NoLoCo final : public PeerStrategy {
 
   void state(Archive& ar) override {
     PeerStrategy::state(ar);
-    ar(workers_, is_due_, models_, phi_, v_);
+    ar(is_due_, models_, phi_, v_);
     const std::size_t size = parameter_count(place_);
     if ((!v_.empty() && v_.size() != size) || (!phi_.empty() && phi_.size() != size))
       ar.fail("holds a model of another size");
@@ -77,7 +77,6 @@ class NoLoCo final : public PeerStrategy {
 
  private:
   std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn& turn) override {
-    workers_ = workers;
     std::vector<Rank> others = workers;
     std::erase(others, turn.self());
     models_.begin_view(others);
@@ -93,33 +92,37 @@ class NoLoCo final : public PeerStrategy {
     if (is_due_) send(turn);
   }
 
-  // Returns the members of this round's group that take part in it, without this worker.
+  // Returns the members of this round's group that take part in it, without this worker, ascending.
   std::vector<Rank> partners() const {
-    std::vector<Rank> group = noloco::group_of(place_.self, workers_, place_.seed, done_, epoch());
+    RankList workers = peers();
+    workers.insert(place_.self);
+    std::vector<Rank> group = noloco::group_of(place_.self, workers, place_.seed, done_, epoch());
     std::erase(group, place_.self);
     return present(std::move(group));
   }
 
   void send(Turn& turn) {
-    if (is_finite(turn))
-      models_.send(partners(), {.samples = samples_}, copied(turn.params()),
+    if (!is_finite(turn)) return;
+    if (const std::vector<Rank> to = partners(); !to.empty())
+      models_.send(to, {.samples = samples_}, copied(turn.params()),
                    {.coding = Coding::up, .group = 0}, within(models_.channel(), turn));
   }
 
   bool end_round(Turn& turn) override {
     const std::vector<Rank> others = partners();
     if (!models_.receive(others, within(models_.channel(), turn))) return false;
-    const Snapshot own = copied(turn.params());
-    std::map<Rank, Snapshot> theta = {{place_.self, own}};
-    for (const Rank rank : others) {
-      auto model = models_.take(rank);
-      theta[rank] = std::move(model.values);
-      samples_ += (model.header.samples - samples_) / double(theta.size());
-    }
     const auto x = turn.params();
-    const auto mean = [&](std::size_t i) {
+    std::vector<PeerModels<NoLoCoHeader>::Model> received;
+    std::vector<std::pair<Rank, std::span<const float>>> theta = {{place_.self, x}};
+    for (const Rank rank : others) {
+      received.push_back(models_.take(rank));
+      theta.emplace_back(rank, *received.back().values);
+      samples_ += (received.back().header.samples - samples_) / double(theta.size());
+    }
+    std::ranges::sort(theta, {}, [](const auto& one) { return one.first; });
+    const auto mean = [&](std::size_t i) {  // before x[i] is written
       double sum = 0;
-      for (const auto& [rank, model] : theta) sum += double((*model)[i]);
+      for (const auto& [rank, model] : theta) sum += double(model[i]);
       return sum / double(theta.size());
     };
     v_.resize(phi_.size());
@@ -140,7 +143,6 @@ class NoLoCo final : public PeerStrategy {
   const Config config_;
   const Place place_;
   PeerModels<NoLoCoHeader> models_;
-  std::vector<Rank> workers_;   // of the view
   bool is_due_ = false;         // theta of this round can be sent
   std::vector<float> phi_, v_;  // parameters only
 };

@@ -41,12 +41,10 @@ constexpr SyncEntry (*kStrategies[])() = {
     Asp::entry,
     Ssp::entry,
     FedAsync::entry,
-    AsyncDiLoCo::entry,
     FedAt::entry,
     FedGSync::entry,
     Easgd::entry,
     dpsgd_entry,
-    noloco_entry,
     Adpsgd::entry,
     Selmcast::entry,
     StalenessLab::entry,
@@ -60,6 +58,8 @@ constexpr SyncEntry (*kStrategies[])() = {
     Lag::entry,
     SkewScout::entry,
     streaming_diloco_entry,
+    noloco_entry,
+    AsyncDiLoCo::entry,
 };
 // clang-format on
 

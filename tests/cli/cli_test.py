@@ -330,6 +330,20 @@ class Jobs(Case):
             self.assertEqual(json.loads(done.stdout)["stop_reason"], reason)
 
 
+class Returns(Case):
+    def test_any_site_may_return_the_first_too(self):
+        for site in ("tokyo", "oslo"):
+            with self.subTest(site):
+                self.write(light(JOB) + f'[[fault]]\nkind = "crash"\nsite = "{site}"\n'
+                           "at_s = 0.2\nrestart_s = 1\n[net]\nsilence_s = 1\n")
+                done = self.run_ok("simulate", "job.toml", "--json", "--force", "--set",
+                                   "stop.max_rounds=100")
+                summary = json.loads(done.stdout)
+                self.assertEqual(summary["live"], 3, summary)
+                self.assertEqual(summary["view_changes"], 2)
+                self.assertIn("the run goes on with 3 of 3 nodes", done.stderr)
+
+
 class FullOutput(Case):
     def test_what_cannot_be_printed_is_no_success(self):
         for words in (["list"], ["explain", "fedavg"], ["--help"]):

@@ -105,6 +105,12 @@ class NpmPackage(ScriptCase):
         self.good("plain@1.2.3", "--integrity", sri(TARBALL))
         self.good("@own/scoped@1.2.3")
 
+    def test_says_which_registry(self):
+        self.expect("npm-package", 0, self.registry.address, arguments=["--registry"], env=self.env)
+        del self.env["npm_config_registry"]
+        self.write(".npmrc", "registry = http://npm.example\n")
+        self.expect("npm-package", 0, "http://npm.example", arguments=["--registry"], env=self.env)
+
     def test_an_old_package_has_a_sha1_alone(self):
         self.registry.hashes = {"shasum": hashlib.sha1(TARBALL).hexdigest()}
         self.good("plain@1.2.3")

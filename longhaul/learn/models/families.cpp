@@ -503,7 +503,7 @@ const std::array kModels = {
     ModelEntry{
         "matrix_factorisation", "ratings of items by users", {"factors"}, factorisation_spec},
     ModelEntry{"clicks",
-               "clicks: a table of embeddings and fully connected layers",
+               "a table of embeddings and fully connected layers",
                {"factors", "hidden"},
                clicks_spec},
     ModelEntry{"script",

@@ -155,31 +155,26 @@ std::string shared_section(const std::vector<PartInfo>& parts, std::string_view 
   for (const PartInfo& kind : kinds)
     section += wrapped(fmt::format("- `kind = \"{}\"`: {}.", kind.name, kind.summary), "  ");
   section += "\nKeys, after the kinds that have them if not all do:\n";
-  std::string last;
-  std::erase_if(keys, [](const FieldDoc& doc) { return doc.field.name == "kind"; });
-  std::vector<std::string> of(keys.size());
-  std::vector<std::size_t> order(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    order[i] = i;
+  std::vector<std::pair<std::string, std::vector<FieldDoc>>> groups = {{"", {}}};
+  const auto have_keys =
+      std::ranges::count_if(kinds, [](const PartInfo& kind) { return !kind.keys.empty(); });
+  for (FieldDoc& key : keys) {
+    if (key.field.name == "kind") continue;
     std::vector<std::string> with;
-    std::size_t have_keys = 0;
-    for (const PartInfo& kind : kinds) {
-      have_keys += !kind.keys.empty();
+    for (const PartInfo& kind : kinds)
       for (const FieldDoc& doc : kind.keys)
-        if (doc.field.name == keys[i].field.name) with.push_back(kind.name);
-    }
-    if (with.size() < have_keys) of[i] = fmt::format("{}", fmt::join(with, ", "));
-    keys[i].field.doc = without_kinds(keys[i].field.doc, kinds);
+        if (doc.field.name == key.field.name) with.push_back(kind.name);
+    const bool all = std::ssize(with) == have_keys;
+    const std::string names = all ? "" : fmt::format("{}", fmt::join(with, ", "));
+    key.field.doc = without_kinds(key.field.doc, kinds);
+    auto group = std::ranges::find(groups, names, [](const auto& one) { return one.first; });
+    if (group == groups.end()) group = groups.insert(group, {names, {}});
+    group->second.push_back(std::move(key));
   }
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
-    return std::pair(!of[i].empty(), std::ranges::find(of, of[i]) - of.begin());
-  });
-  for (std::size_t n = 0; n < order.size(); ++n) {
-    const std::string& kinds_of = of[order[n]];
-    if (n == 0 || kinds_of != last)
-      section += kinds_of.empty() ? "\n" : "\n" + wrapped(kinds_of + ":", "") + "\n";
-    last = kinds_of;
-    section += key_list({keys[order[n]]});
+  for (const auto& [names, docs] : groups) {
+    if (docs.empty()) continue;
+    if (!names.empty()) section += "\n" + wrapped(names + ":", "");
+    section += "\n" + key_list(docs);
   }
   return section;
 }
