@@ -169,6 +169,8 @@ struct AsyncDiLoCo {
          .traits = {.when_lost = "continues without it, its updates stay; without the server the "
                                  "run ends, unless [server] standby_every gives it a follower",
                     .lets_return = true},
+         // A momentum of 0.9 needs more rounds to settle.
+         .small = {{"momentum", {0.5}}},
          .costs = {{.rounds = "every H_i steps (up to 50)",
                     .sent = "S, and receives S",
                     .waits_for = "the server: 2 (L + T)",
