@@ -4,8 +4,8 @@
 // change of the members, returns, and the end of the run: the mean of all models (final_return.h).
 // A derived class has the exchange of a round, and channels of one view (ChannelConfig::one_view).
 //
-// A round is begin_round(), `steps` local steps, on_steps_done(), and end_round() in each turn
-// until it returns true.
+// A round is begin_round(), `steps` steps of the work that it returns, on_steps_done(), and
+// end_round() in each turn until it returns true.
 //
 // Each worker enters a view in a round of its own, and sends it to its peers, the workers that it
 // may exchange with. Nothing of the view before is in transit then. When the rounds of all peers
@@ -42,33 +42,32 @@ enum class PeerPhase : std::uint8_t {
 };
 
 // PeerModels is a stream of models between peers: from each peer one model for each round in which
-// the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer.
+// the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. A model has
+// the values of `range`; it has none if the header's is_finite is false.
 template <Fielded Header>
 class PeerModels {
  public:
   struct Model {
     Header header;
-    Snapshot values;  // empty in a phantom job
+    Snapshot values;  // empty in a phantom job; null: none
     void state(Archive& ar) {
       ar(header);
       archive_snapshot(ar, values);
     }
   };
 
-  PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place)
-      : all_{0, place.layout->size()},
+  PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place,
+             std::optional<Range> range = {})  // default: the whole layout
+      : stream_(stream),
+        range_(range.value_or(Range{0, place.layout->size()})),
         most_(most),
         channel_(place,
                  {.stream = std::move(stream),
                   .limits = ChannelLimits::models(most, *place.layout),
                   .one_view = true},
                  std::move(parts.transfer), parts.make_codec(true), nullptr,
-                 [this](Rank from, const Header&, const ContentShape& shape) -> Result<bool> {
-                   if (!std::ranges::binary_search(peers_, from))
-                     return malformed("a model of no peer");
-                   if (shape.kind != ContentKind::values || shape.range != all_)
-                     return malformed("a vector that is no model");
-                   return true;
+                 [this](Rank from, const Header& header, const ContentShape& shape) {
+                   return admit(from, header, shape);
                  }) {}
   PeerModels(const PeerModels&) = delete;
 
@@ -77,13 +76,15 @@ class PeerModels {
 
   void send(const std::vector<Rank>& to, const Header& header, Snapshot model,
             const SendOptions& options, Turn& below) {
-    if (!to.empty())
-      channel_.send(to, header, VectorContent::values(std::move(model), all_), options, below);
+    if (to.empty()) return;
+    VectorContent content;
+    if (has_values(header)) content = VectorContent::values(std::move(model), range_);
+    channel_.send(to, header, std::move(content), options, below);
   }
   // Returns the model as `to` would read it if it were sent next.
   std::vector<float> as_received(std::span<const float> model, Rank to,
                                  const SendOptions& options) {
-    return channel_.as_received(model, all_, to, options);
+    return channel_.as_received(model, range_, to, options);
   }
 
   // Receives the arrived models. Returns true if there is one of each of these peers.
@@ -111,20 +112,35 @@ class PeerModels {
     peers_ = std::move(peers);
     models_.clear();
   }
-  // Returns "models of ranks 1 4", and what the channel waits for.
+  // Returns "models of ranks 1 4" if the stream is "models", and what the channel waits for.
   std::string waiting_for(const std::vector<Rank>& from) const {
-    return channel_.waiting_after("models of ranks" + listed(lacking(from)));
+    const std::vector<Rank> ranks = lacking(from);
+    return ranks.empty() ? channel_.waiting_for()
+                         : channel_.waiting_after(stream_ + " of ranks" + listed(ranks));
   }
   void state(Archive& ar) {
     ar(peers_, models_);
     for (const auto& [rank, models] : models_)
       for (const Model& model : models)
-        if (model.values && !model.values->empty() && model.values->size() != all_.length)
+        if (model.values && !model.values->empty() && model.values->size() != range_.length)
           ar.fail("holds a model of another size");
   }
 
  private:
-  const Range all_;
+  static bool has_values(const Header& header) {
+    if constexpr (requires { header.is_finite; }) return header.is_finite;
+    return true;
+  }
+  Result<bool> admit(Rank from, const Header& header, const ContentShape& shape) const {
+    if (!std::ranges::binary_search(peers_, from)) return malformed("a model of no peer");
+    const bool is_model = shape.kind == ContentKind::values && shape.range == range_;
+    if (has_values(header) ? !is_model : shape.kind != ContentKind::none)
+      return malformed("a vector that is no model");
+    return true;
+  }
+
+  const std::string stream_;
+  const Range range_;
   const std::size_t most_;
   std::vector<Rank> peers_;  // of the view
   VectorChannel<Header> channel_;
@@ -165,13 +181,13 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     });
   }
 
-  void on_computed(const Computed& computed, Turn& turn) final {
+  void on_computed(const Computed& computed, Turn& turn) override {
     if (phase_ != Phase::computing) return;  // the run has failed
     if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
     samples_ += double(computed.samples);
     phase_ = Phase::exchanging;
     asked_ = turn.now();
-    on_steps_done(turn);
+    on_steps_done(computed, turn);
   }
 
   // The overlay starts after its parent: the first round begins here.
@@ -231,10 +247,15 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // also in on_view_begun(); in the other hooks it is at a step boundary.
   virtual std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn&) = 0;
   virtual void on_view_begun(Turn&) {}
-  virtual void begin_round(Turn&) {}
-  virtual void on_steps_done(Turn&) {}
+  // Returns the work of each of the round's steps.
+  virtual Work begin_round(Turn&) { return LocalStep{}; }
+  virtual void on_steps_done(const Computed&, Turn&) {}
   // Returns true when params() is the model after this round. Called again in each turn.
   virtual bool end_round(Turn&) = 0;
+  // Called after the last round: params() is averaged next.
+  virtual void on_rounds_end(Turn&) {}
+  // Saves the model of this round for a returned worker, or loads it there.
+  virtual void archive_model(Archive& ar, Turn& turn) { ar.floats(turn.params()); }
   // Returns what end_round() waits for, for the user: "models of ranks 1 4".
   virtual std::string missing() const = 0;
 
@@ -301,11 +322,12 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
         return take_state(turn);
       case Phase::entering:
         return enter_run(turn);
-      case Phase::ready:
+      case Phase::ready: {
         phase_ = Phase::computing;
-        begin_round(turn);
-        if (phase_ == Phase::computing) turn.compute(LocalStep{}, steps_);
+        const Work work = begin_round(turn);
+        if (phase_ == Phase::computing) turn.compute(work, steps_);
         return false;
+      }
       case Phase::exchanging:
         if (!has_begun_view_ || !end_round(turn)) return false;
         turn.record("wait_s", done_, seconds(turn.now() - asked_));
@@ -323,7 +345,10 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
   bool decide(Turn& turn) {
     const StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
-    if (step == StopRule::Step::stop) return begin_mean(turn);
+    if (step == StopRule::Step::stop) {
+      on_rounds_end(turn);
+      return begin_mean(turn);
+    }
     if (step == StopRule::Step::go_on) phase_ = Phase::ready;
     return step == StopRule::Step::go_on;
   }
@@ -349,7 +374,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     ar.expect(std::string(name_));
     ar(done_, samples_);
     stop_.hand_over(ar);
-    ar.floats(turn.params());
+    archive_model(ar, turn);
   }
 
   bool take_state(Turn& turn) {
