@@ -99,9 +99,65 @@ TEST_F(StateTransferTest, AStateComesInPiecesAsTheLinkHasRoom) {
   EXPECT_TRUE(giver.take_sends().empty());
   receiver.save_and_load();
   EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
-  EXPECT_FALSE(receiver.hear(0, StatePart{6, true, 10, 10}, "more"));
+  EXPECT_TRUE(receiver.hear(0, StatePart{6, true, 10, 10}, "more"));
+  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.") << "nothing is added";
   receiver.transfer.drop_received();
   EXPECT_FALSE(receiver.transfer.received());
+}
+
+// One chunk at a time, and a rest as long as it took.
+TEST_F(StateTransferTest, BesideRoundsItTakesHalfOfTheTime) {
+  TurnContext& time = giver.node.context;
+  time.now = Time{1000};
+  giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn,
+                      /*beside_rounds=*/true);
+  for (const Time::rep took : {300, 50}) {
+    const auto sends = giver.take_sends();
+    ASSERT_EQ(sends.size(), 1u);
+    carry(sends);
+    giver.transfer.on_writable(2, giver.node.turn);  // another message has left
+    EXPECT_TRUE(giver.node.done<SetTimer>().empty());
+    time.now += Time{took};
+    giver.node.credits.give(2, sends[0].service.service_class());
+    giver.transfer.on_writable(2, giver.node.turn);
+    EXPECT_TRUE(giver.node.done<Send>().empty());
+    const auto timers = giver.node.done<SetTimer>();
+    ASSERT_EQ(timers.size(), 1u);
+    EXPECT_EQ(timers[0].at, time.now + Time{took});
+    giver.save_and_load();
+    giver.transfer.on_writable(2, giver.node.turn);
+    EXPECT_TRUE(giver.node.done<Send>().empty()) << "it rests";
+    EXPECT_EQ(giver.node.done<SetTimer>().size(), 1u);
+    giver.node.context.actions.clear();
+    time.now = timers[0].at;
+    giver.transfer.on_timer(timers[0].id, giver.node.turn);
+  }
+  receiver.node.context.now = Time{2000};
+  EXPECT_EQ(receiver.transfer.waiting_for("-"),
+            "the model of round 6: 0.0 of 0.0 MB are here, about 0 s left");
+  carry(giver.take_sends());
+  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
+  EXPECT_EQ(receiver.transfer.waiting_for("-"), "-");
+  EXPECT_TRUE(giver.transfer.sends_to(2)) << "until it says that it has it";
+  EXPECT_TRUE(giver.hear(2, StateReceived{5}));
+  EXPECT_FALSE(giver.transfer.sends_to(2));
+}
+
+TEST_F(StateTransferTest, PartsOfAStateThatWasDroppedAreIgnored) {
+  giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn);
+  auto sends = giver.take_sends();
+  carry({sends[0]});
+  receiver.transfer.ask_again(receiver.node.turn);
+  const auto asked = receiver.take_sends();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].to, 0u);
+  EXPECT_TRUE(giver.transfer.on_message(2, asked[0].message, giver.node.turn));
+  EXPECT_FALSE(giver.transfer.sends_to(2) || giver.transfer.has_state(2));
+  carry({sends[1]});  // was in transit
+  giver.take_off(2, sends);
+  giver.transfer.send(2, {7, false, bytes_of("newer")}, giver.node.turn);
+  carry(giver.take_sends());
+  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "newer");
 }
 
 // A model is large: its givers hold it once, however many come back.
@@ -137,7 +193,7 @@ TEST_F(StateTransferTest, ItIsTakenFromTheSeniorWorkerByWhoHasComeBack) {
 
 TEST_F(StateTransferTest, PiecesThatDoNotGoOnAreRefused) {
   Site& site = receiver;
-  EXPECT_FALSE(site.hear(0, StatePart{6, false, 4, 8}, "tail")) << "without a beginning";
+  EXPECT_TRUE(site.hear(0, StatePart{6, false, 4, 8}, "tail")) << "ignored, without a beginning";
   EXPECT_FALSE(site.hear(0, StatePart{6, false, 0, 0}, "none"));
   EXPECT_FALSE(site.hear(0, StatePart{6, false, 0, std::uint64_t{2} << 20}, "much"));
   EXPECT_FALSE(site.hear(0, StatePart{6, false, 0, ~std::uint64_t{0}}, "much"));
@@ -163,7 +219,8 @@ TEST_F(StateTransferTest, ALostGiverTakesItsStateWithIt) {
     ASSERT_TRUE(whole.hear(0, StatePart{6, false, 0, 4}, "head"));
     const Rank left = lost ? 1 : 0;
     for (Site* site : {&half, &whole}) site->see({6, {left, 2, 3}, {{2, 5}}});
-    EXPECT_EQ(half.hear(left, StatePart{6, false, 4, 8}, "tail"), !lost);
+    EXPECT_TRUE(half.hear(left, StatePart{6, false, 4, 8}, "tail"));
+    EXPECT_EQ(half.transfer.received() != nullptr, !lost);
     EXPECT_EQ(whole.transfer.received() != nullptr, !lost);
   }
 }
