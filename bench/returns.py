@@ -104,8 +104,9 @@ def ends_of_rounds(folder):
 
 def pid_of(site):
     """The process of this site in the emulated WAN."""
-    return int(subprocess.run(["pgrep", "-f", f"longhaul site .*--site {site} "], check=True, text=True,
-                              stdout=subprocess.PIPE).stdout.split()[0])
+    found = subprocess.run(["pgrep", "-f", f"longhaul site .*--site {site} "], check=True,
+                           text=True, stdout=subprocess.PIPE)
+    return int(found.stdout.split()[0])
 
 
 class Bench:
