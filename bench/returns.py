@@ -149,7 +149,8 @@ class Bench:
                   hidden=round(values / 111), momentum=0.9 if steps == 1 else 0)
         lasts = AWAY_S + 5 * mbytes * 8 / mbps
         if self.lab:
-            ends, at_s = self.over_sockets(JOB.format(stop="max_rounds = 100000", **of) + more, 40 + lasts)
+            text = JOB.format(stop="max_rounds = 100000", **of) + more
+            ends, at_s = self.over_sockets(text, 40 + lasts)
             usual = statistics.median(b - a for a, b in zip(ends[:KILLED_AFTER], ends[1:]))
         else:
             ends = self.simulated(JOB.format(stop="max_rounds = 8", **of) + more)
