@@ -122,6 +122,11 @@ struct Follower {
     while (missed.size() > runs - from) missed.drop_oldest();
     return true;
   }
+  // Called when it has used the means of a round. Returns true if those of the next one are kept.
+  bool next_is_here() {
+    if (!missed.empty()) missed.drop_oldest();
+    return !missed.empty();
+  }
   void state(Archive& ar) {
     ar(has_found_round, stands_in_all_ranges, means, missed, catches_up, joins, is_settled,
        finds_round_anew);

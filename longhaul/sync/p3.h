@@ -285,10 +285,8 @@ class P3 final : public Strategy {
     }
     asked_ = turn.now();
     ++done_;
-    if (follower_.catches_up && !follower_.missed.empty()) {  // the others have decided
-      follower_.missed.drop_oldest();
+    if (follower_.catches_up && follower_.next_is_here())  // the others have decided on this round
       return await_next(turn);
-    }
     phase_ = Phase::deciding;
     note_who_needs_state(turn);
     stop_.round_done(done_ - 1, turn.params(), samples_, within(stop_, turn));

@@ -256,8 +256,7 @@ void Synchronous::waited(Wait what, Time took, Turn& turn) {
 void Synchronous::end_round(std::span<const float> model, Turn& turn) {
   over_ = turn.now();
   ++done_;
-  if (follower_.catches_up && !follower_.missed.empty()) {  // the others have decided on this round
-    follower_.missed.drop_oldest();
+  if (follower_.catches_up && follower_.next_is_here()) {  // the others have decided on this round
     phase_ = Phase::ready;
     return;
   }

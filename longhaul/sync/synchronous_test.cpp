@@ -342,10 +342,13 @@ TEST(Returning, ItStandsInForHalfARoundAndThenForAWholeOne) {
 
 // Rank 1 has returned. The others are in round 2.
 struct Reunion {
-  Returner senior{0}, back{1, 1}, other{2};
+  Returner senior, back, other;
   std::vector<Send> state;  // as the senior has sent it, after round 2
 
-  Reunion() {
+  explicit Reunion(Round max_rounds = kStop.max_rounds)
+      : senior(0, 0, {.max_rounds = max_rounds, .report_every = 1000}),
+        back(1, 1, senior.stop),
+        other(2, 0, senior.stop) {
     for (Returner* site : {&senior, &other}) {
       site->round({0, 1, 2}, 0);
       site->round({0, 2}, 1);
@@ -413,6 +416,19 @@ TEST(Returning, ItFollowsTheRoundsUntilTheStateHasArrived) {
   }
 }
 
+// The last mean may be here before the state.
+TEST(Returning, ItEndsWithTheOthersIfTheStateArrivesAfterTheirEnd) {
+  Reunion all;
+  for (float value = 30; all.senior.done<Finish>().empty(); value += 10) all.round(value);
+  EXPECT_EQ(all.senior.probe->rounds_done(), kStop.max_rounds);
+  EXPECT_TRUE(all.back.overlay->begun.contains({kStop.max_rounds, 0, 0})) << "it knows no better";
+  EXPECT_TRUE(all.back.done<Finish>().empty());
+  all.deliver();
+  EXPECT_EQ(all.back.all(), all.senior.all());
+  EXPECT_EQ(all.back.done<Finish>().size(), 1u);
+  EXPECT_EQ(all.back.probe->rounds, 0);
+}
+
 // The overlay gives it every mean after the first one, whoever is lost.
 TEST(Returning, TheLossOfAnotherDoesNotStopTheTransfer) {
   for (const bool has_state : {true, false}) {
@@ -458,7 +474,7 @@ TEST(Returning, ALossInItsFirstRoundBeginsItAnew) {
 
 // It keeps 16 times the model, three values. Then the others wait.
 TEST(Returning, ItKeepsABoundedNumberOfMeans) {
-  Reunion all;
+  Reunion all(100);
   while (all.back.overlay->begun.contains({all.back.probe->rounds_done(), 0, 0})) {
     all.round(1);
     ASSERT_LT(all.back.probe->rounds_done(), 100u);
