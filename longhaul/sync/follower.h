@@ -48,7 +48,7 @@ class MissedRounds {
     explicit Kept(Outcome outcome) : mean(std::move(outcome)) {
       const auto is_zero = [](float v) { return std::bit_cast<std::uint32_t>(v) == 0; };
       const auto zeros = std::uint64_t(std::ranges::count_if(mean.values, is_zero));
-      if (2 * zeros <= mean.values.size()) return;
+      if (2 * zeros <= mean.values.size() || mean.values.size() >> 32 != 0) return;
       length = mean.values.size();
       for (std::uint32_t i = 0; i < length; ++i)
         if (!is_zero(mean.values[i])) positions.push_back(i);
@@ -83,7 +83,9 @@ struct Follower {
   MissedRounds missed = {};          // the rounds before
   bool catches_up = false;           // has a model, and uses means
   Round joins = 0;                   // the first round that it contributes to
+  Round whole_rounds = 0;            // in a row
   bool is_settled = false;           // the overlay gives it every mean from now on
+  bool wants_state = false;          // it has used one, and needs another
   bool finds_round_anew = false;     // starts again
 
   // Chooses the round to take part in: of two that run, the older one. The ranges may be a round
@@ -92,20 +94,32 @@ struct Follower {
   Round begin(const std::map<std::uint32_t, Round>& next, Round done) {
     const auto by_round = [](const auto& a, const auto& b) { return a.second < b.second; };
     const auto [first, last] = std::ranges::minmax_element(next, by_round);
-    if (first->second != done) missed.clear();
+    if (first->second != done) drop_missed();
     has_found_round = true;
     stands_in_all_ranges = first->second == last->second;
     return first->second;
   }
-  // Called when all ranges have completed the round.
-  void end(std::size_t ranges) {
-    const bool is_whole = stands_in_all_ranges && means.size() == ranges;
-    is_settled |= is_whole;
-    if (is_whole)
+  // Called when all `ranges` have completed the round. `settles`: rounds in which each exchange
+  // takes place at least once.
+  void end(std::size_t ranges, Round settles) {
+    if (stands_in_all_ranges && means.size() == ranges) {
       missed.add(std::move(means));
-    else
-      missed.clear();
+      is_settled |= ++whole_rounds >= settles;
+    } else {
+      drop_missed();
+    }
     means.clear();
+  }
+  void drop_missed() {
+    missed.clear();
+    whole_rounds = 0;
+  }
+  // Returns the mean of this range that is used next, once, if it is kept here.
+  std::optional<Outcome> take(std::uint32_t range) {
+    if (!catches_up) return std::nullopt;
+    if (!missed.empty()) return missed.take(range);
+    auto mean = means.extract(range);
+    return mean ? std::optional(std::move(mean.mapped())) : std::nullopt;
   }
   // Called when the members change.
   void on_view(const View& before, const Turn& turn) {
@@ -113,7 +127,9 @@ struct Follower {
   }
   // Returns true if it keeps as many means as it may. Then the others wait for it.
   bool is_full(const Place& place) const {
-    return missed.bytes() >= kMostKept * sizeof(float) * place.layout->size();
+    const std::uint64_t model = sizeof(float) * place.layout->size();
+    const std::uint64_t kept = place.phantom ? missed.size() * model : missed.bytes();
+    return kept >= kMostKept * model;
   }
   // Returns true if a state of the start of round `from` can be used while `runs` runs. The rounds
   // before it are dropped.
@@ -128,12 +144,12 @@ struct Follower {
     return !missed.empty();
   }
   void state(Archive& ar) {
-    ar(has_found_round, stands_in_all_ranges, means, missed, catches_up, joins, is_settled,
-       finds_round_anew);
+    ar(has_found_round, stands_in_all_ranges, means, missed, catches_up, joins, whole_rounds,
+       is_settled, wants_state, finds_round_anew);
   }
 
  private:
-  static constexpr std::uint64_t kMostKept = 16;  // multiples of the model
+  static constexpr std::uint64_t kMostKept = 32;  // multiples of the model
 };
 
 }  // namespace longhaul::sync

@@ -130,6 +130,7 @@ class P3 final : public Strategy {
 
   void on_progress(Turn& turn) override {
     if (knows_model()) state_transfer_.drop_received();  // received twice
+    if (phase_ == Phase::ended) send_state(/*last=*/true, turn);
     while (advance(turn)) {
     }
   }
@@ -233,6 +234,7 @@ class P3 final : public Strategy {
     optimizer_.forget();
     wait_s_ += seconds(turn.now() - asked_);
     if (!is_last && follower_.catches_up) return await_next(turn), true;
+    if (follower_.catches_up) confirm_state(turn);
     if (!is_last) return go_forward(turn), false;
     phase_ = Phase::ended;
     turn.finish();
@@ -346,10 +348,13 @@ class P3 final : public Strategy {
     const Range& values = parts_[part_].values;
     std::span<const float> g;
     if (!turn.place().phantom) g = turn.grads().subspan(values.offset, values.length);
-    const Status begun = overlay_->begin(
-        {round_, 0, range(part_)}, {},
-        {.values = g, .length = values.length, .weight = double(own_samples_), .loss = loss_},
-        within(*overlay_, turn));
+    const Status begun = overlay_->begin({round_, 0, range(part_)}, {},
+                                         {.values = g,
+                                          .length = values.length,
+                                          .weight = double(own_samples_),
+                                          .loss = loss_,
+                                          .knows_round = true},
+                                         within(*overlay_, turn));
     if (!begun) fail(begun.error(), turn);
   }
 
@@ -357,10 +362,13 @@ class P3 final : public Strategy {
   bool send_buffers(Turn& turn) {
     const std::uint64_t length = place_.layout->buffers().length;
     if (length == 0) return true;
-    const Status begun = overlay_->begin(
-        {round_, 0, buffers_range()}, {},
-        {.values = buffers(turn), .length = length, .weight = double(own_samples_), .exact = true},
-        within(*overlay_, turn));
+    const Status begun = overlay_->begin({round_, 0, buffers_range()}, {},
+                                         {.values = buffers(turn),
+                                          .length = length,
+                                          .weight = double(own_samples_),
+                                          .exact = true,
+                                          .knows_round = true},
+                                         within(*overlay_, turn));
     if (!begun) fail(begun.error(), turn);
     return bool(begun);
   }
@@ -409,7 +417,8 @@ class P3 final : public Strategy {
   void send_state(bool last, Turn& turn) {
     if (last)
       for (const auto& [rank, epoch] : returned_)
-        if (!state_transfer_.sends_to(rank)) needs_state_.insert(rank);
+        if (!state_transfer_.sends_to(rank) && !state_transfer_.has_state(rank))
+          needs_state_.insert(rank);
     const std::set<Rank> to = std::exchange(needs_state_, {});
     if (to.empty() || !is_senior(turn)) return;
     state_transfer_.send(
@@ -426,9 +435,10 @@ class P3 final : public Strategy {
 
   bool find_round_anew(Turn& turn) {
     if (turn.learner_is_busy()) return false;
-    const bool was_sent_one = std::exchange(follower_, {}).has_found_round;
+    const Follower before = std::exchange(follower_, {});
+    follower_.wants_state = before.catches_up || before.wants_state;
+    stop_.forget_round();
     phase_ = Phase::finding_round;
-    if (was_sent_one) state_transfer_.ask_again(within(state_transfer_, turn));
     return true;
   }
 
@@ -442,6 +452,8 @@ class P3 final : public Strategy {
       next[range] = *round;
     }
     done_ = follower_.begin(next, done_);
+    if (std::exchange(follower_.wants_state, false))
+      state_transfer_.ask_for(done_ + 1, within(state_transfer_, turn));
     phase_ = Phase::standing_in;
     for (const auto& [range, length] : lengths()) {
       if (next.at(range) != done_) continue;
@@ -464,18 +476,24 @@ class P3 final : public Strategy {
     }
     if (!is_over) return false;
     ++done_;
-    follower_.end(all.size());
-    phase_ = follower_.is_full(turn.place()) ? Phase::awaiting_state : Phase::finding_round;
+    follower_.end(all.size(), 1);
+    const bool is_full = follower_.is_full(turn.place());
+    const bool waits = is_full && state_transfer_.is_receiving();
+    if (is_full && !waits) follower_.drop_missed();
+    phase_ = waits ? Phase::awaiting_state : Phase::finding_round;
     return true;
   }
 
   // Begins with the state that has arrived, if this worker has the means of all rounds since then.
   bool begin_from_state(Turn& turn) {
     const StateTransfer::TransferredState* received = state_transfer_.received();
-    if (!received || !follower_.has_found_round || received->round > done_) return false;
+    const bool is_in_part = phase_ == Phase::standing_in && !follower_.stands_in_all_ranges;
+    if (!received || !follower_.has_found_round || is_in_part || received->round > done_)
+      return false;
     const Round runs = done_;
     if (!follower_.can_begin(received->round, runs)) {
-      state_transfer_.ask_again(within(state_transfer_, turn));
+      state_transfer_.ask_for(runs, within(state_transfer_, turn));
+      if (phase_ == Phase::awaiting_state) phase_ = Phase::finding_round;
       return false;
     }
     const bool is_last = received->last;
@@ -496,6 +514,7 @@ class P3 final : public Strategy {
     follower_.joins = phase_ == Phase::standing_in ? runs + 1 : runs;
     stop_.skip_to(runs);
     round_ = done_;
+    has_buffers_ = false;
     optimizer_.on_returned();
     phase_ = Phase::setting_optimizer;
     if (optimizer_.set(turn)) return await_next(turn, Phase::setting_optimizer), false;
@@ -512,15 +531,19 @@ class P3 final : public Strategy {
 
   // Called when its model is that of the others.
   void join(Turn& turn) {
-    follower_ = {};
-    state_transfer_.confirm(within(state_transfer_, turn));
+    confirm_state(turn);
     first_ = round_ = done_;
     part_ = 0;
   }
 
+  void confirm_state(Turn& turn) {
+    follower_ = {};
+    state_transfer_.confirm(within(state_transfer_, turn));
+  }
+
   // Returns the mean of the last round, once.
   std::optional<Outcome> poll(std::uint32_t range) {
-    if (follower_.catches_up && !follower_.missed.empty()) return follower_.missed.take(range);
+    if (auto kept = follower_.take(range)) return kept;
     return overlay_->poll({round_ - 1, 0, range});
   }
 

@@ -3,8 +3,8 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// A state that nobody waits for is sent beside the rounds. The sender rests after each chunk, as
-// long as that chunk took. So the transfer uses at most half of the bandwidth that it could use.
+// A state that nobody waits for is sent beside the rounds, with a lower priority than their
+// vectors.
 //
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
@@ -40,10 +40,11 @@ class StateTransfer final : public Machine {
     Epoch epoch = 0;  // in which it returned
     LONGHAUL_FIELDS(epoch)
   };
-  struct StateWanted {  // to the senior worker: the sender needs another state
+  struct StateWanted {  // to the senior worker: the sender needs a state of this round or later
     LONGHAUL_MESSAGE(3, "state_wanted");
     Epoch epoch = 0;  // in which it returned
-    LONGHAUL_FIELDS(epoch)
+    Round round = 0;
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50))
   };
   using Messages = MessageList<StatePart, StateReceived, StateWanted>;
 
@@ -58,8 +59,9 @@ class StateTransfer final : public Machine {
   void send(Rank to, TransferredState transferred, Turn& turn, bool beside_rounds = false) {
     LH_CHECK(transferred.bytes && !transferred.bytes->empty() &&
              transferred.bytes->size() <= most_bytes(turn.place()));
-    outgoing_[to] = {.transferred = std::move(transferred), .beside_rounds = beside_rounds};
-    unconfirmed_.insert(to);
+    unconfirmed_[to] = transferred.round;
+    outgoing_[to] = {.transferred = std::move(transferred),
+                     .service = beside_rounds ? kBesideRounds : kBulk};
     send_more(to, turn);
   }
 
@@ -75,14 +77,14 @@ class StateTransfer final : public Machine {
   // Returns true if a state was sent to `to`, wholly or in part, that it has not confirmed.
   bool sends_to(Rank to) const { return unconfirmed_.contains(to); }
 
-  // Called at a returned node that cannot use the state that was sent to it. Drops it, and asks the
-  // senior worker for a newer one.
-  void ask_again(Turn& turn) {
-    incoming_.reset();
+  // Called at a returned node. Asks the senior worker for a state of `round` or later, unless it is
+  // sending one. Drops the state that has arrived.
+  void ask_for(Round round, Turn& turn) {
     received_.reset();
-    turn.send(senior_worker(turn.place(), turn.view()), StateWanted{turn.view().since(turn.self())},
-              {}, kControl);
+    turn.send(senior_worker(turn.place(), turn.view()),
+              StateWanted{turn.view().since(turn.self()), round}, {}, kControl);
   }
+  bool is_receiving() const { return incoming_ || received_; }
 
   // The state that has arrived whole, until drop_received(); nullptr: none.
   const TransferredState* received() const { return received_ ? &*received_ : nullptr; }
@@ -129,26 +131,11 @@ class StateTransfer final : public Machine {
     });
   }
 
-  void on_writable(Rank peer, Turn& turn) override {
-    const auto it = outgoing_.find(peer);
-    if (it == outgoing_.end()) return;
-    Outgoing& out = it->second;
-    const bool needs_no_rest = !out.beside_rounds || out.sent == 0 || turn.now() == out.sent_at;
-    if (needs_no_rest) return send_more(peer, turn);
-    if (out.rests || turn.room(peer, kBesideRounds) < Credits::kPerClass) return;
-    out.rests = true;
-    turn.set_timer(*this, TimerId{peer}, 2 * turn.now() - out.sent_at);
-  }
-  void on_timer(TimerId peer, Turn& turn) override {
-    const auto it = outgoing_.find(Rank(peer));
-    if (it == outgoing_.end()) return;
-    it->second.rests = false;
-    send_more(Rank(peer), turn);
-  }
+  void on_writable(Rank peer, Turn& turn) override { send_more(peer, turn); }
   void on_view(const View& before, Turn& turn) override {
     const View& view = turn.view();
     std::erase_if(outgoing_, [&](const auto& entry) { return !view.has(entry.first); });
-    std::erase_if(unconfirmed_, [&](Rank rank) { return !view.has(rank); });
+    std::erase_if(unconfirmed_, [&](const auto& entry) { return !view.has(entry.first); });
     std::erase_if(confirmed_, [&](Rank rank) { return view.since(rank) != before.since(rank); });
     // The round before this state may be repeated without the lost node's contribution.
     if (!view.has(senior_worker(turn.place(), before))) {
@@ -169,10 +156,8 @@ class StateTransfer final : public Machine {
   struct Outgoing {
     TransferredState transferred;
     std::uint64_t sent = 0;
-    bool beside_rounds = false;
-    Time sent_at{0};  // time at which the last chunk was sent
-    bool rests = false;
-    void state(Archive& ar) { ar(transferred, sent, beside_rounds, sent_at, rests); }
+    Service service = kBulk;
+    void state(Archive& ar) { ar(transferred, sent, service.priority); }
   };
   struct Incoming {
     Round round = 0;
@@ -185,17 +170,13 @@ class StateTransfer final : public Machine {
   void send_more(Rank to, Turn& turn) {
     const auto it = outgoing_.find(to);
     if (it == outgoing_.end()) return;
-    auto& [transferred, sent, beside_rounds, sent_at, rests] = it->second;
-    if (rests) return;
+    auto& [transferred, sent, service] = it->second;
     const std::uint64_t total = transferred.bytes->size();
-    const Service service = beside_rounds ? kBesideRounds : kBulk;
-    const unsigned full = beside_rounds ? Credits::kPerClass - 1 : 0;  // one chunk in transit
-    while (sent < total && turn.room(to, service) > full) {
+    while (sent < total && turn.room(to, service) > 0) {
       const std::uint64_t length = std::min(total - sent, turn.place().chunk() * sizeof(float));
       turn.send(to, StatePart{transferred.round, transferred.last, sent, total},
                 Payload(transferred.bytes, sent, length), service);
       sent += length;
-      sent_at = turn.now();
     }
     if (sent == total) outgoing_.erase(it);
   }
@@ -227,18 +208,21 @@ class StateTransfer final : public Machine {
   Status take(Rank from, const M& answer, Turn& turn) {
     if (answer.epoch == 0 || answer.epoch != turn.view().since(from))
       return malformed("a receipt of a node that has not returned");
-    if (std::is_same_v<M, StateReceived>)
+    if constexpr (std::is_same_v<M, StateReceived>) {
       confirmed_.insert(from);
-    else
+      unconfirmed_.erase(from);
+    } else if (sends_to(from) && unconfirmed_.at(from) < answer.round) {
       outgoing_.erase(from);
-    unconfirmed_.erase(from);
+      unconfirmed_.erase(from);
+    }
     return Ok{};
   }
 
   std::map<Rank, Outgoing> outgoing_;
   std::optional<Incoming> incoming_;
   std::optional<TransferredState> received_;
-  std::set<Rank> confirmed_, unconfirmed_;  // returned nodes that have a state, or are sent one
+  std::set<Rank> confirmed_;           // returned nodes that have a state
+  std::map<Rank, Round> unconfirmed_;  // the others to which a state was sent, and its round
 };
 
 }  // namespace longhaul::sync

@@ -13,6 +13,7 @@ using testing::OneNode;
 using TransferredState = StateTransfer::TransferredState;
 using StatePart = StateTransfer::StatePart;
 using StateReceived = StateTransfer::StateReceived;
+using StateWanted = StateTransfer::StateWanted;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -105,37 +106,25 @@ TEST_F(StateTransferTest, AStateComesInPiecesAsTheLinkHasRoom) {
   EXPECT_FALSE(receiver.transfer.received());
 }
 
-// One chunk at a time, and a rest as long as it took.
-TEST_F(StateTransferTest, BesideRoundsItTakesHalfOfTheTime) {
-  TurnContext& time = giver.node.context;
-  time.now = Time{1000};
+TEST_F(StateTransferTest, BesideRoundsVectorsGoFirst) {
   giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn,
                       /*beside_rounds=*/true);
-  for (const Time::rep took : {300, 50}) {
-    const auto sends = giver.take_sends();
-    ASSERT_EQ(sends.size(), 1u);
-    carry(sends);
-    giver.transfer.on_writable(2, giver.node.turn);  // another message has left
-    EXPECT_TRUE(giver.node.done<SetTimer>().empty());
-    time.now += Time{took};
-    giver.node.credits.give(2, sends[0].service.service_class());
-    giver.transfer.on_writable(2, giver.node.turn);
-    EXPECT_TRUE(giver.node.done<Send>().empty());
-    const auto timers = giver.node.done<SetTimer>();
-    ASSERT_EQ(timers.size(), 1u);
-    EXPECT_EQ(timers[0].at, time.now + Time{took});
-    giver.save_and_load();
-    giver.transfer.on_writable(2, giver.node.turn);
-    EXPECT_TRUE(giver.node.done<Send>().empty()) << "it rests";
-    EXPECT_EQ(giver.node.done<SetTimer>().size(), 1u);
-    giver.node.context.actions.clear();
-    time.now = timers[0].at;
-    giver.transfer.on_timer(timers[0].id, giver.node.turn);
-  }
-  receiver.node.context.now = Time{2000};
+  giver.save_and_load();
+  auto sends = giver.take_sends();
+  ASSERT_EQ(sends.size(), 2u);
+  EXPECT_LT(sends[0].service.priority, Service{}.priority);
+  receiver.node.context.now = Time{2000000000};
+  carry({sends[0]});
+  receiver.node.context.now = Time{5000000000};
+  carry({sends[1]});
   EXPECT_EQ(receiver.transfer.waiting_for("-"),
-            "the model of round 6: 0.0 of 0.0 MB are here, about 0 s left");
-  carry(giver.take_sends());
+            "the model of round 6: 0.0 of 0.0 MB are here, about 1 s left")
+      << "3 s for 8 of 10 bytes";
+  giver.take_off(2, sends);
+  sends = giver.take_sends();
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_LT(sends[0].service.priority, Service{}.priority);
+  carry(sends);
   EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
   EXPECT_EQ(receiver.transfer.waiting_for("-"), "-");
   EXPECT_TRUE(giver.transfer.sends_to(2)) << "until it says that it has it";
@@ -143,17 +132,19 @@ TEST_F(StateTransferTest, BesideRoundsItTakesHalfOfTheTime) {
   EXPECT_FALSE(giver.transfer.sends_to(2));
 }
 
-TEST_F(StateTransferTest, PartsOfAStateThatWasDroppedAreIgnored) {
+TEST_F(StateTransferTest, ANewerStateIsSentOnRequest) {
   giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn);
   auto sends = giver.take_sends();
   carry({sends[0]});
-  receiver.transfer.ask_again(receiver.node.turn);
+  EXPECT_TRUE(giver.hear(2, StateWanted{5, 6})) << "it is sending that one";
+  EXPECT_TRUE(giver.transfer.sends_to(2));
+  receiver.transfer.ask_for(7, receiver.node.turn);
   const auto asked = receiver.take_sends();
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].to, 0u);
   EXPECT_TRUE(giver.transfer.on_message(2, asked[0].message, giver.node.turn));
   EXPECT_FALSE(giver.transfer.sends_to(2) || giver.transfer.has_state(2));
-  carry({sends[1]});  // was in transit
+  carry({sends[1]});  // was in transit, and is replaced below
   giver.take_off(2, sends);
   giver.transfer.send(2, {7, false, bytes_of("newer")}, giver.node.turn);
   carry(giver.take_sends());

@@ -30,7 +30,9 @@ void Synchronous::on_start(Turn& turn) {
 }
 
 void Synchronous::on_progress(Turn& turn) {
-  if (phase_ < Phase::finding_round) state_transfer_.drop_received();  // a duplicate
+  if (phase_ < Phase::finding_round && !follower_.catches_up)
+    state_transfer_.drop_received();  // a duplicate
+  if (phase_ == Phase::ended) send_state(/*last=*/true, turn);
   for (auto before = Phase::not_started; before != phase_;) {
     while (advance(turn)) {
     }
@@ -68,6 +70,7 @@ bool Synchronous::advance(Turn& turn) {
       if (preparing_state_) return false;
       waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();
+      if (last && follower_.catches_up) confirm_state(turn);
       phase_ = last ? Phase::ended : Phase::ready;
       send_state(last, turn);
       return true;
@@ -279,6 +282,7 @@ void Synchronous::on_view(const View& before, Turn& turn) {
 
 void Synchronous::fail(const Error& error, Turn& turn) {
   phase_ = Phase::ended;
+  returned_.clear();
   follower_ = {};
   const std::string name = name_ + ", round " + std::to_string(done_);
   turn.fail({error.kind, who(name, turn.place()) + error.what});
@@ -327,15 +331,16 @@ std::optional<Round> Synchronous::next_round(std::uint32_t range) const {
 
 // Returns the mean of this round, once.
 std::optional<Outcome> Synchronous::poll(std::uint32_t range) {
-  if (follower_.catches_up && !follower_.missed.empty()) return follower_.missed.take(range);
+  if (auto kept = follower_.take(range)) return kept;
   return parts_.overlay->poll(key(range));
 }
 
 bool Synchronous::find_round_anew(Turn& turn) {
   if (turn.learner_is_busy()) return false;
-  const bool was_sent_one = std::exchange(follower_, {}).has_found_round;
+  const Follower before = std::exchange(follower_, {});
+  follower_.wants_state = before.catches_up || before.wants_state;
+  stop_.forget_round();
   phase_ = Phase::finding_round;
-  if (was_sent_one) state_transfer_.ask_again(within(state_transfer_, turn));
   return true;
 }
 
@@ -349,6 +354,8 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
     next[range] = *round;
   }
   done_ = follower_.begin(next, done_);
+  if (std::exchange(follower_.wants_state, false))
+    state_transfer_.ask_for(done_ + 1, within(state_transfer_, turn));
   phase_ = Phase::standing_in;
   for (const auto& [range, round] : next) {
     if (round != done_) continue;
@@ -376,10 +383,13 @@ bool Synchronous::end_stand_in(Turn& turn) {
   ++done_;
   // Rounds below the quorum would follow each other without a pause.
   const auto mean = follower_.means.find(kParameters);
-  const bool holds_up = mean != follower_.means.end() && mean->second.counted.size() < quorum();
-  follower_.end(ranges);
-  phase_ =
-      holds_up || follower_.is_full(turn.place()) ? Phase::awaiting_state : Phase::finding_round;
+  const bool is_refused =
+      quorum() > 1 && mean != follower_.means.end() && mean->second.counted.size() < quorum();
+  follower_.end(ranges, fragments());
+  const bool is_full = follower_.is_full(turn.place());
+  const bool waits = (is_refused || is_full) && state_transfer_.is_receiving();
+  if (is_full && !waits) follower_.drop_missed();
+  phase_ = waits ? Phase::awaiting_state : Phase::finding_round;
   return true;
 }
 
@@ -387,10 +397,13 @@ bool Synchronous::end_stand_in(Turn& turn) {
 // Returns true if it has read the state.
 bool Synchronous::begin_from_state(Turn& turn) {
   const StateTransfer::TransferredState* received = state_transfer_.received();
-  if (!received || !follower_.has_found_round || received->round > done_) return false;
+  const bool is_in_part = phase_ == Phase::standing_in && !follower_.stands_in_all_ranges;
+  if (!received || !follower_.has_found_round || is_in_part || received->round > done_)
+    return false;
   const Round runs = done_;
   if (!follower_.can_begin(received->round, runs)) {
-    state_transfer_.ask_again(within(state_transfer_, turn));
+    state_transfer_.ask_for(runs, within(state_transfer_, turn));
+    if (phase_ == Phase::awaiting_state) phase_ = Phase::finding_round;
     return false;
   }
   const std::map<Rank, Epoch> here = std::exchange(returned_, {});
@@ -421,12 +434,16 @@ bool Synchronous::begin_from_state(Turn& turn) {
   return true;
 }
 
+void Synchronous::confirm_state(Turn& turn) {
+  follower_ = {};
+  state_transfer_.confirm(within(state_transfer_, turn));
+}
+
 // Uses the mean of a round that this node took part in without contributing. Its model is that of
 // the others after the last of them.
 bool Synchronous::catch_up(Turn& turn) {
   if (done_ == follower_.joins) {
-    follower_ = {};
-    state_transfer_.confirm(within(state_transfer_, turn));
+    confirm_state(turn);
     return true;
   }
   phase_ = Phase::averaging;
@@ -443,7 +460,8 @@ void Synchronous::follow_returned(const View& before, Turn& turn) {
   std::erase_if(returned_, [&](const auto& entry) { return !view.has(entry.first); });
   std::erase_if(needs_state_, [&](Rank rank) { return !view.has(rank); });
   for (const auto& [rank, epoch] : view.returned)
-    if (epoch == view.epoch && turn.place().member(rank).is(Role::worker)) returned_[rank] = epoch;
+    if (epoch == view.epoch && rank != turn.self() && turn.place().member(rank).is(Role::worker))
+      returned_[rank] = epoch;
   const bool knows = phase_ < Phase::finding_round && !follower_.catches_up;
   if (knows && phase_ == Phase::ended) return send_state(/*last=*/true, turn);
   if (knows) return;
@@ -471,7 +489,8 @@ void Synchronous::note_who_needs_state(const Turn& turn) {
 void Synchronous::send_state(bool last, Turn& turn) {
   if (last)
     for (const auto& [rank, epoch] : returned_)
-      if (!state_transfer_.sends_to(rank)) needs_state_.insert(rank);
+      if (!state_transfer_.sends_to(rank) && !state_transfer_.has_state(rank))
+        needs_state_.insert(rank);
   const std::set<Rank> owed = std::exchange(needs_state_, {});
   if (owed.empty() || !is_senior(turn)) return;
   state_transfer_.send(

@@ -177,6 +177,7 @@ class Synchronous : public Strategy {
   bool end_stand_in(Turn&);
   bool begin_from_state(Turn&);
   bool catch_up(Turn&);
+  void confirm_state(Turn&);
   void note_who_needs_state(const Turn&);
   void follow_returned(const View& before, Turn&);
   void send_state(bool last, Turn&);

@@ -463,26 +463,90 @@ TEST(Returning, ALossInItsFirstRoundBeginsItAnew) {
   const View lost{3, {0, 1}, {{1, 2}}};
   for (Returner* site : {&senior, &back}) site->see(lost);
   back.others_at(3, 3);  // as if the others had gone ahead
-  EXPECT_EQ(carry(back, senior), 1) << "it asks";
+  EXPECT_EQ(carry(back, senior), 0) << "a state is on its way";
   for (const Send& part : state) EXPECT_TRUE(back.hear(0, part.message));
   back.progress();
-  EXPECT_EQ(carry(back, senior), 1) << "once more: a mean is missing";
+  EXPECT_EQ(carry(back, senior), 1) << "it asks: a mean is missing";
   EXPECT_EQ(back.probe->rounds_done(), 3u);
   senior.mean({0}, 3, 30);
   EXPECT_EQ(carry(senior, back), 1) << "the answer";
 }
 
-// It keeps 16 times the model, three values. Then the others wait.
+// One mean of the round may be here, and is given once.
+TEST(Returning, AStateThatArrivesWithinARoundKeepsWhatHasArrivedOfIt) {
+  for (const std::uint32_t range : {0u, 1u}) {
+    Reunion all;
+    for (Returner* site : {&all.senior, &all.other}) site->round({0, 2}, 2, 30);
+    const auto half = [&](std::uint32_t which) {
+      const Floats values = which == 0 ? Floats{30, 31} : Floats{32};
+      all.back.overlay->outcomes[{3, 0, which}] = {values, 2, std::vector<Rank>{0, 2}, 2};
+      all.back.progress();
+    };
+    half(range);
+    all.deliver();
+    EXPECT_EQ(all.back.probe->rounds, 0);
+    half(1 - range);
+    EXPECT_EQ(all.back.all(), all.senior.all());
+    EXPECT_EQ(all.back.probe->rounds, 1);
+    EXPECT_EQ(carry(all.back, all.senior), 1);
+    all.round_of_all(40);
+  }
+}
+
+// The sender is lost while this node catches up: the next one sends its state.
+TEST(Returning, ItStartsAgainWithTheNextSenior) {
+  Reunion all;
+  all.deliver();
+  EXPECT_EQ(all.back.all(), all.senior.all());
+  all.other.compute();
+  const View lost{3, {1, 2}, {{1, 2}}};
+  for (Returner* site : {&all.other, &all.back}) site->see(lost);
+  for (Returner* site : {&all.other, &all.back}) site->progress();
+  all.back.others_at(3, 3);
+  EXPECT_EQ(carry(all.back, all.other), 1) << "it asks";
+  all.other.mean({2}, 3, 30);
+  all.back.mean({2}, 3, 30);
+  all.back.others_at(4, 4);
+  EXPECT_EQ(carry(all.other, all.back), 1);
+  all.other.round({2}, 3, 40);
+  all.back.mean({2}, 3, 40);
+  EXPECT_EQ(all.back.all(), all.other.all());
+  EXPECT_EQ(all.back.probe->rounds, 1);
+}
+
+// It keeps 32 times the model, three values, while a state is on its way. Then the others wait.
 TEST(Returning, ItKeepsABoundedNumberOfMeans) {
   Reunion all(100);
+  const auto state = all.state.at(0).message.body.view();
+  const auto part = [&](std::size_t from, std::size_t length) {
+    const auto bytes = state.subspan(from, length);
+    all.back.hear_state({3, false, from, state.size()},
+                        Payload(share(Buffer(bytes.begin(), bytes.end()))));
+  };
+  part(0, 8);
+  EXPECT_TRUE(says(all.back.probe->waiting_for(), "the model of round 3"));
   while (all.back.overlay->begun.contains({all.back.probe->rounds_done(), 0, 0})) {
     all.round(1);
     ASSERT_LT(all.back.probe->rounds_done(), 100u);
   }
-  EXPECT_EQ(all.back.probe->rounds_done(), 2u + 16);
-  all.deliver();
+  EXPECT_EQ(all.back.probe->rounds_done(), 2u + 32);
+  part(8, state.size() - 8);
   EXPECT_EQ(all.back.all(), all.senior.all());
   EXPECT_EQ(all.back.probe->rounds, 1) << "it contributes to the round that waits for it";
+  all.round_of_all(70);
+}
+
+// Nothing is on its way to it: the means are dropped, and it asks for a newer state later.
+TEST(Returning, WithoutAStateToComeNobodyWaits) {
+  Reunion all(100);
+  while (all.back.probe->rounds_done() < 50) all.round(1);
+  all.deliver();
+  EXPECT_EQ(carry(all.back, all.senior), 1) << "it asks";
+  for (Returner* site : {&all.senior, &all.other}) site->round({0, 2}, 2, 5);
+  EXPECT_EQ(carry(all.senior, all.back), 1);
+  all.back.follow(2, 5);
+  all.round(6);
+  EXPECT_EQ(all.back.all(), all.senior.all());
   all.round_of_all(70);
 }
 
