@@ -3,8 +3,7 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// A state that nobody waits for is sent beside the rounds, with a lower priority than their
-// vectors.
+// A state that nobody waits for is sent beside the rounds, behind the vectors of its connection.
 //
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
@@ -19,7 +18,7 @@
 namespace longhaul::sync {
 
 class StateTransfer final : public Machine {
-  static constexpr Service kBulk{.priority = 4}, kBesideRounds{.priority = 3};
+  static constexpr Service kBulk{.priority = 4}, kBesideRounds{.priority = 4, .order = ~0u};
 
   // A model, its anchor, what two moments of the outer and of the local optimiser take, and room
   // for the rest.
@@ -157,7 +156,7 @@ class StateTransfer final : public Machine {
     TransferredState transferred;
     std::uint64_t sent = 0;
     Service service = kBulk;
-    void state(Archive& ar) { ar(transferred, sent, service.priority); }
+    void state(Archive& ar) { ar(transferred, sent, service.order); }
   };
   struct Incoming {
     Round round = 0;

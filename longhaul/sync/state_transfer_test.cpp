@@ -112,7 +112,7 @@ TEST_F(StateTransferTest, BesideRoundsVectorsGoFirst) {
   giver.save_and_load();
   auto sends = giver.take_sends();
   ASSERT_EQ(sends.size(), 2u);
-  EXPECT_LT(sends[0].service.priority, Service{}.priority);
+  EXPECT_EQ(sends[0].service.order, ~0u);
   receiver.node.context.now = Time{2000000000};
   carry({sends[0]});
   receiver.node.context.now = Time{5000000000};
@@ -123,7 +123,7 @@ TEST_F(StateTransferTest, BesideRoundsVectorsGoFirst) {
   giver.take_off(2, sends);
   sends = giver.take_sends();
   ASSERT_EQ(sends.size(), 1u);
-  EXPECT_LT(sends[0].service.priority, Service{}.priority);
+  EXPECT_EQ(sends[0].service.order, ~0u);
   carry(sends);
   EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
   EXPECT_EQ(receiver.transfer.waiting_for("-"), "-");

@@ -536,20 +536,6 @@ TEST(Returning, ItKeepsABoundedNumberOfMeans) {
   all.round_of_all(70);
 }
 
-// Nothing is on its way to it: the means are dropped, and it asks for a newer state later.
-TEST(Returning, WithoutAStateToComeNobodyWaits) {
-  Reunion all(100);
-  while (all.back.probe->rounds_done() < 50) all.round(1);
-  all.deliver();
-  EXPECT_EQ(carry(all.back, all.senior), 1) << "it asks";
-  for (Returner* site : {&all.senior, &all.other}) site->round({0, 2}, 2, 5);
-  EXPECT_EQ(carry(all.senior, all.back), 1);
-  all.back.follow(2, 5);
-  all.round(6);
-  EXPECT_EQ(all.back.all(), all.senior.all());
-  all.round_of_all(70);
-}
-
 // Its share of before it was lost may be in a mean that was formed before it came back.
 TEST(Returning, WhatItGaveBeforeItWasLostSaysNothing) {
   Returner senior(0);
