@@ -156,8 +156,9 @@ def page(rows, bad):
     runs, hangs, wrong = (sum(int(row[i]) for row in rows) for i in (2, 3, 4))
     fill = lambda text: textwrap.fill(text, 119, break_on_hyphens=False)
     lines = ["# Kills", "", fill(
-        f"{hangs} of {runs} runs with a killed process hung, and {wrong} ended wrong. `launch` "
-        "starts the killed process again. Then it returns, or the run ends without it."),
+        f"To judge robustness: {hangs} of {runs} runs with a killed process hung, and {wrong} "
+        "ended wrong. `launch` starts the killed process again. Then it returns, or the run ends "
+        "without it."),
         "", "    bench/kills.py --write docs/results/kills.md      # resumable", "", fill(
         "Five processes over sockets: four workers, and `hq` as a server, a state server or a "
         "relay. A run has one kill -9. It hangs if it has not ended "

@@ -236,7 +236,8 @@ def lead(rows):
     behind = [value_of(bsp[3]) - value_of(other[3]) for bsp, other in pairs if bsp[0] != "gpt"]
     best, early = [", ".join(f"{name} in {count}" for name, count in counts.most_common())
                    for counts in (best, early)]
-    text = f"Best after equal samples: {best} of {len(cells)} combinations of model and network."
+    text = f"To choose a strategy: best after equal samples are {best} of {len(cells)} " \
+        "combinations of model and network."
     if pairs:
         text += f" bsp takes {min(longer):.1f} to {max(longer):.1f} times as long as diloco"
         text += f", which is {min(behind):.1f} to {max(behind):.1f} points behind on images." \

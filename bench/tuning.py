@@ -222,9 +222,10 @@ def page(rows):
     rates = collections.Counter(float(row[2]) for row in rows if row[2])
     wins = ", ".join(f"{name} in {count}" for name, count in first.most_common())
     lead, *more = [textwrap.fill(text, 119, break_on_hyphens=False) for text in (
-        f"Fastest to the target: {wins} of {len(found)} scenarios. The best rates of all "
-        f"strategies are {min(rates)} to {max(rates)}, most often {rates.most_common(1)[0][0]}. "
-        "Strategies at one common rate can therefore stand in another order.",
+        f"To choose a strategy: fastest to the target are {wins} of {len(found)} scenarios. The "
+        f"best rates of all strategies are {min(rates)} to {max(rates)}, most "
+        f"often {rates.most_common(1)[0][0]}. Strategies at one common rate can "
+        "therefore stand in another order.",
         "The table shows median seconds to the accuracy (range), simulated, with seeds "
         f"{', '.join(map(str, REPORTED))}. Each strategy has its best cell of one grid: rates "
         f"{', '.join(map(str, RATES))} and, if it has local steps, {', '.join(map(str, STEPS))}. "

@@ -164,9 +164,9 @@ def rates_table(rates):
 def page(cells, rates):
     lines = [
         "# Which strategy when", "",
-        "The strategy that reaches 92 % first on four sites, then the next one and its time",
-        "relative to the first. `make which` makes this page; `longhaul plan JOB` searches on",
-        "your own network.", "",
+        "For a first guess without a search: the strategy that reaches 92 % first on four sites,",
+        "then the next one and its time relative to the first. `make which` makes this page;",
+        "`longhaul plan JOB` searches on your own network.", "",
         "An mlp on synthetic data whose messages count as 14 MB, batches of 16 in 50 ms",
         "(*equal*), or in 50 to 250 ms (*5 x*). Bandwidth is of each site, delay one way.",
         "*Alike*: every site holds the same mixture; *unlike*: Dirichlet 0.1. The samples of",
