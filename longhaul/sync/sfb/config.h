@@ -56,8 +56,8 @@ struct Config {
     LONGHAUL_KEY(spread,
                  "full: to every worker; tree: workers pass them on; site: one worker of each "
                  "other site passes them on. auto: site if a site has several workers, else full "
-                 "up to 8 workers, then tree. partial: to partial_peers others, in turn, and a "
-                 "mean of all models every mean_every clocks",
+                 "up to 8 workers, then tree. partial: to partial_peers others, which change every "
+                 "clock, and a mean of all models every mean_every clocks",
                  .choices = {"auto", "full", "tree", "site", "partial"});
     LONGHAUL_KEY(partial_peers,
                  "spread = \"partial\": to how many others a worker sends its factors of a clock; "
