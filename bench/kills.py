@@ -159,7 +159,7 @@ def page(rows, bad):
         f"To judge robustness: {hangs} of {runs} runs with a killed process hung, and {wrong} "
         "ended wrong. `launch` starts the killed process again. Then it returns, or the run ends "
         "without it."),
-        "", "    bench/kills.py --write docs/results/kills.md      # resumable", "", fill(
+        "", "    bench/kills.py --write docs/results/kills.md", "", fill(
         "Five processes over sockets: four workers, and `hq` as a server, a state server or a "
         "relay. A run has one kill -9. It hangs if it has not ended "
         f"{PATIENCE_S} s later and no node finishes a round in 30 s. An end is wrong if the exit "
@@ -177,10 +177,8 @@ def page(rows, bad):
         "[kills.csv](../../bench/results/kills.csv) has a row for each strategy"
         + (f". Those that did not return in every run: {'; '.join(away)}." if away else "."))]
     for one in bad:
-        last = one["text"].strip().splitlines()[-1:]
         lines += ["", f"Not right: {one['kind']}, {one['victim']} killed {one['wait_s']:.2f} s "
-                  "after the checkpoints. The last output:", "",
-                  *[f"    {line[:110]}" for line in last]]
+                  "after the checkpoints."]
     return "\n".join(lines) + "\n"
 
 

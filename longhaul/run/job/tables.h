@@ -439,7 +439,7 @@ struct ServerTable {
                  .choices = {"fp32", "same"});
     LONGHAUL_KEY(standby_every,
                  "commits between two copies of the server's state to its standbys; 0: none, and "
-                 "the run ends with its server",
+                 "the others wait for the server",
                  .max = 1e9, .unit = "commits");
     LONGHAUL_KEY(standbys, "workers that get the copies; the run continues if one of them is left",
                  .min = 1, .max = 64);
