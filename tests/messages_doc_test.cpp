@@ -12,14 +12,12 @@ namespace {
 
 constexpr std::string_view kHead =
     "# Messages\n\n"
-    "The messages between nodes, by family. The encoder, the decoder, the fuzzers and this page "
-    "use\n"
-    "the same list, [message_table.h](../tests/message_table.h). Numbers are little endian and of\n"
-    "fixed width. A list is a u32 count and its elements. A message with a number outside its "
-    "range,\n"
-    "a list above its bound, or bytes left over is malformed: it is counted, reported and "
-    "dropped.\n"
-    "Every frame adds a header of 40 bytes; `piece` carries a body.\n";
+    "For implementers: the messages between nodes, by family. The encoder, the decoder, the\n"
+    "fuzzers and this page use the same list, [message_table.h](../tests/message_table.h).\n"
+    "Numbers are little endian and of fixed width. A list is a u32 count and its elements. A\n"
+    "message with a number outside its range, a list above its bound, or bytes left over is\n"
+    "malformed: it is counted, reported and dropped. Every frame adds a header of 40 bytes;\n"
+    "`piece` carries a body.\n";
 
 std::string page() {
   std::string text(kHead), last;

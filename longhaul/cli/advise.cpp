@@ -576,34 +576,35 @@ void add_advise(CLI::App& app, int& code) {
       app.add_subcommand("plan", "finds the combination that reaches the job's target first");
   RunOptions& common = args->common;
   common.add_job_to(*sub, "job file (TOML) with a target in [stop]");
-  auto* minutes = option(*sub, "--budget-minutes", args->budget_minutes,
-                         "real time to search (default 10)", "M", CLI::Range(0.1, 10000.0));
+  auto* minutes =
+      option(*sub, "--budget-minutes", args->budget_minutes,
+             "real time of the search, in minutes (default: 10)", "M", CLI::Range(0.1, 10000.0));
   option(*sub, "--budget-epochs", args->budget_epochs,
-         "instead: samples that all trials may use, in training sets; the same result on "
-         "any machine",
+         "instead: samples of all trials, in training sets; the result is the same on any "
+         "machine",
          "E", CLI::Range(1.0, 1e9))
       ->excludes(minutes);
-  option(*sub, "--budget-samples", args->budget_samples, "likewise, in samples", "N",
+  option(*sub, "--budget-samples", args->budget_samples, "the same in samples", "N",
          CLI::Range(1.0, 1e18))
       ->excludes(minutes)
       ->excludes("--budget-epochs");
-  option(*sub, "--jobs", args->at_once, "runs at a time, each a process (default 1)", "N",
+  option(*sub, "--jobs", args->at_once, "runs at a time, each a process (default: 1)", "N",
          CLI::Range(1u, 1024u));
-  option(*sub, "--threads", common.threads, "of each run (default: the cores, divided)", "N",
-         CLI::Range(1u, 1024u));
+  option(*sub, "--threads", common.threads,
+         "threads of each run (default: the cores divided by --jobs)", "N", CLI::Range(1u, 1024u));
   option(*sub, "--write", args->write, "writes the recommended job", "JOB2");
   option(*sub, "--out", common.out, "folder of the trials (default: runs/NAME-plan)", "DIR");
   auto* again = sub->add_flag("--force", common.force, "overwrites the folder of an earlier plan");
   sub->add_flag("--resume", common.resume,
-                "keeps the trials of an earlier plan and takes them further where they were cut")
+                "keeps the trials of an earlier plan, and continues those that it cut short")
       ->excludes(again);
   sub->add_flag("--quiet", common.quiet, "no progress");
-  sub->add_flag("--json", common.json, "prints the result as one JSON object and nothing else");
+  add_json_option(*sub, common.json);
   sub->footer(
       "Example:\n  longhaul plan examples/mnist-4-sites.toml --budget-minutes 10 --write "
       "best.toml\n"
-      "Exit codes: 0 one reaches the target, 1 none did in the budget, 2 bad job or usage, 130 "
-      "Ctrl-C");
+      "Exit codes: 0 a combination reaches the target, 1 none did within the budget, 2 bad job or "
+      "usage,\n130 Ctrl-C");
   sub->callback([args, &code] { code = advise(*args); });
 }
 

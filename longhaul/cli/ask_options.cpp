@@ -15,11 +15,10 @@
 namespace longhaul::cli {
 
 void add_ask_options(CLI::App& sub, AskOptions& options) {
-  option(sub, "--site", options.site, "the site that is asked (default: the first that serves)",
-         "NAME");
-  option(sub, "--out", options.out, "the folder of longhaul serve (default: runs/NAME)", "DIR");
-  option(sub, "--address", options.address, "host:port of a site's interface, in place of both",
-         "ADDRESS");
+  option(sub, "--site", options.site, "asks this site (default: the first that serves)", "NAME");
+  option(sub, "--out", options.out, "folder of longhaul serve (default: runs/NAME)", "DIR");
+  option(sub, "--address", options.address,
+         "host:port of a site's interface, instead of --site and --out", "ADDRESS");
 }
 
 namespace {

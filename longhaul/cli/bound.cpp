@@ -143,20 +143,22 @@ Result<int> bound(const BoundArgs& args) {
 void add_bound(CLI::App& app, int& code) {
   auto args = std::make_shared<BoundArgs>();
   CLI::App* sub = app.add_subcommand(
-      "bound", "computes lower bounds of the time of a collective on a job's network");
+      "bound",
+      "computes lower bounds of the time of a collective, and the time of the best tree plan");
   args->add_job_to(*sub);
   option(*sub, "--mbytes", args->mbytes, "size of one vector, in MB (default: 25)", "M",
          CLI::Range(1e-6, 1e9));
-  option(*sub, "--op", args->op, "all-reduce (default) or broadcast", "OP",
+  option(*sub, "--op", args->op, "the collective (default: all-reduce)", "OP",
          CLI::IsMember({"all-reduce", "broadcast"}));
   option(*sub, "--root", args->root, "the site that broadcasts (default: the first)", "SITE");
-  option(*sub, "--at", args->at_s,
-         "rates as they are so many seconds after the start (default: the highest)", "SECONDS",
-         CLI::Range(0., 1e9));
+  option(*sub, "--at", args->at_s, "takes the rates of traces at this time (default: the highest)",
+         "SECONDS", CLI::Range(0., 1e9));
   sub->add_flag("--payload", args->payload,
-                "counts the vector's bytes alone, as the simulator's FIFO queues do");
-  sub->add_flag("--json", args->json, "prints one JSON object and nothing else");
-  sub->footer("Example:\n  longhaul bound examples/mnist-4-sites.toml --mbytes 25 --wan gaia-11");
+                "counts the vector without IP and TCP headers, as the simulator's FIFO queues do");
+  add_json_option(*sub, args->json);
+  sub->footer(
+      "Example:\n  longhaul bound examples/mnist-4-sites.toml --mbytes 25 --wan gaia-11\n"
+      "Exit codes: 0 done, 2 bad job or usage");
   sub->callback([args, &code] { code = code_of(bound(*args)); });
 }
 

@@ -64,31 +64,7 @@ int parse_and_run(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text(), "prints the version");
   app.footer("Start with: longhaul simulate examples/mnist-4-sites.toml");
-  add_simulate(app, code);
-  add_launch(app, code);
-  add_site(app, code);
-  add_lab(app, code);
-  add_doctor(app, code);
-  add_evaluate(app, code);
-  add_predict(app, code);
-  add_export(app, code);
-  add_compare(app, code);
-  add_report(app, code);
-  add_view(app, code);
-  add_status(app, code);
-  add_advise(app, code);
-  add_bound(app, code);
-  add_serve(app, code);
-  add_query(app, code);
-  add_model(app, code);
-  add_sample(app, code);
-  add_try_model(app, code);
-  add_keys(app, code);
-  add_perf(app, code);
-  add_replay(app, code);
-  add_list(app, code);
-  add_explain(app, code);
-  add_version(app, code);
+  add_commands(app, code);
   if (const std::string unknown = suggest_subcommand(app, argc, argv); !unknown.empty()) {
     fmt::print(stderr, "longhaul: {}\n", printable(unknown));
     return kBadUsage;
@@ -116,11 +92,39 @@ int printed(int code) {
 
 }  // namespace
 
+void add_commands(CLI::App& app, int& code) {
+  add_simulate(app, code);
+  add_launch(app, code);
+  add_site(app, code);
+  add_lab(app, code);
+  add_doctor(app, code);
+  add_evaluate(app, code);
+  add_predict(app, code);
+  add_export(app, code);
+  add_compare(app, code);
+  add_report(app, code);
+  add_view(app, code);
+  add_status(app, code);
+  add_advise(app, code);
+  add_bound(app, code);
+  add_serve(app, code);
+  add_query(app, code);
+  add_model(app, code);
+  add_sample(app, code);
+  add_try_model(app, code);
+  add_keys(app, code);
+  add_perf(app, code);
+  add_replay(app, code);
+  add_list(app, code);
+  add_explain(app, code);
+  add_version(app, code);
+}
+
 std::string version_text() { return "longhaul " LONGHAUL_VERSION; }
 
 void add_version(CLI::App& app, int& code) {
   CLI::App* sub = app.add_subcommand("version", "prints the version");
-  sub->footer("Example:\n  longhaul version");
+  sub->footer("Example:\n  longhaul version\nExit codes: 0 done");
   sub->callback([&code] {
     fmt::print("{}\n", version_text());
     code = kDone;

@@ -39,7 +39,8 @@ std::function<int(const std::vector<std::string>&)> run_words_in_copies();
 // Returns the Embedding of the program that embeds this one; empty by default.
 const Embedding& embedding();
 
-// Adds the subcommand. `code` is written when the subcommand was chosen and has run.
+// Adds every subcommand, or one. `code` is written when the subcommand was chosen and has run.
+void add_commands(CLI::App&, int& code);
 void add_simulate(CLI::App&, int& code);
 void add_launch(CLI::App&, int& code);
 void add_site(CLI::App&, int& code);

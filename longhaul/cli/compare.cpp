@@ -445,11 +445,11 @@ void add_axes(CLI::App& sub, CompareAxes& axes) {
          "TABLE.KEY=V,V")
       ->allow_extra_args(false);
   option(sub, "--seeds", axes.seeds,
-         "repeats each with this many seeds; median, range, ties (default 1, with --tune 3)", "N",
+         "seeds of each; prints medians, ranges and ties (default: 1, with --tune 3)", "N",
          CLI::Range(std::uint64_t{1}, std::uint64_t{1000}));
-  auto* hours = option(sub, "--hours", axes.hours, "virtual time that each may take", "H",
+  auto* hours = option(sub, "--hours", axes.hours, "virtual time of each, in hours", "H",
                        CLI::PositiveNumber);
-  option(sub, "--epochs", axes.epochs, "samples that each may use, in training sets", "E",
+  option(sub, "--epochs", axes.epochs, "samples of each, in training sets", "E",
          CLI::PositiveNumber)
       ->excludes(hours);
 }
@@ -464,22 +464,24 @@ void add_compare(CLI::App& app, int& code) {
   args->common.add_to(*sub, "runs/NAME-compare",
                       "keeps finished runs, continues interrupted ones, starts the others");
   add_axes(*sub, args->axes);
-  option(*sub, "--jobs", args->at_once, "runs at a time, each a process (default 1)", "N",
+  option(*sub, "--jobs", args->at_once, "runs at a time, each a process (default: 1)", "N",
          CLI::Range(1u, 1024u));
-  auto* emit = option(*sub, "--emit", args->emit,
-                      "prints a task for each run instead: parallel, slurm or k8s", "KIND",
-                      CLI::IsMember({"parallel", "slurm", "k8s"}));
-  sub->add_flag("--gather", args->gather, "runs nothing; prints the table of the existing runs")
+  auto* emit =
+      option(*sub, "--emit", args->emit, "starts nothing; prints a task for each unfinished run",
+             "KIND", CLI::IsMember({"parallel", "slurm", "k8s"}));
+  sub->add_flag("--gather", args->gather, "starts nothing; prints the table of the existing runs")
       ->excludes(emit);
   sub->add_flag("--tune", args->tune,
-                "first tries a ninth to nine times the learning rate of each, and half and twice "
-                "the outer rate, on a seed that is not reported, and runs the best")
+                "first tries 1/9, 1/3, 1, 3 and 9 times the learning rate of each, then half and "
+                "twice the outer rate, on the job's seed; runs the best on other seeds")
       ->excludes(emit)
       ->excludes("--gather");
   sub->footer(
       "Examples:\n  longhaul compare examples/mnist-4-sites.toml --sync bsp,fedavg,diloco\n"
       "  longhaul compare examples/bsp.toml --sync all --overlay direct,ring --epochs 5 --jobs 2\n"
-      "The job file's [for.KIND.TABLE] tables hold what only one strategy needs.");
+      "Exit codes: the highest of the runs, 1 if a run is missing; with --sync all, failed runs do "
+      "not "
+      "count");
   sub->callback([args, sub, &code] {
     if (args->tune && sub->count("--seeds") == 0) args->axes.seeds = 3;
     code = code_of(compare(*args));

@@ -187,19 +187,19 @@ Result<int> run_doctor(const DoctorArgs& args) {
 }
 
 void add_measuring(CLI::App& sub, DoctorArgs& args) {
-  option(sub, "--patience", args.arrival_timeout, "seconds that a site has to come (default: 30)",
-         "S", CLI::Range(1.0, 86400.0));
-  option(sub, "--seconds", args.plan.seconds, "most seconds of bulk for each way (default: 4)", "S",
-         CLI::Range(0.1, 60.0));
-  option(sub, "--mbytes", args.plan.mbytes, "most megabytes of bulk for each way (default: 250)",
-         "MB", CLI::Range(0.1, 100000.0));
+  option(sub, "--patience", args.arrival_timeout, "seconds to wait for a site (default: 30)", "S",
+         CLI::Range(1.0, 86400.0));
+  option(sub, "--seconds", args.plan.seconds, "limit of a bulk transfer, in seconds (default: 4)",
+         "S", CLI::Range(0.1, 60.0));
+  option(sub, "--mbytes", args.plan.mbytes, "limit of a bulk transfer, in MB (default: 250)", "MB",
+         CLI::Range(0.1, 100000.0));
   option(sub, "--datagrams", args.plan.datagrams,
-         "UDP probes for loss and DSCP, each way; 0: none (default: 200)", "N",
+         "UDP probes per direction, for loss and DSCP; 0: none (default: 200)", "N",
          CLI::Range(0u, doctor::kMaxDatagrams));
-  option(sub, "--pings", args.plan.pings, "TCP probes for round trip and clock (default: 11)", "N",
+  option(sub, "--pings", args.plan.pings, "TCP probes of round trip and clock (default: 11)", "N",
          CLI::Range(1u, 1000u));
   sub.add_flag("--one-by-one", args.one_by_one,
-               "one pair at a time in all, not one for each site: for pairs that share a link");
+               "measures one pair at a time, for pairs that share a link (default: one per site)");
 }
 
 }  // namespace
@@ -210,8 +210,8 @@ void add_doctor(CLI::App& app, int& code) {
       app.add_subcommand("doctor", "measures the network between sites and suggests fixes");
   args->add_job_to(*sub);
   CLI::Option* site = option(*sub, "--site", args->site,
-                             "this is that site, of real ones: say it at each; the first "
-                             "site prints (default: all sites as processes here)",
+                             "measures real sites, and this is the site NAME: start it at each; "
+                             "the first prints (default: all sites as processes here)",
                              "NAME");
   option(*sub, "--addresses", args->addresses,
          "host:port of all sites, with commas (default: [[site]] address)", "LIST")
@@ -221,21 +221,23 @@ void add_doctor(CLI::App& app, int& code) {
   sub->get_option("--keys")->needs(site);
   sub->add_flag(
          "--lab", args->lab,
-         "each site in a network of its own, with the job's [wan] between them (docs/lab.md; "
+         "a network namespace for each site, with the job's [wan] between them (docs/lab.md; "
          "as root)")
       ->excludes(site);
   option(*sub, "--write-wan", args->write_wan,
-         "writes what was measured as the [wan] of a job file (at the first site)", "FILE");
+         "writes the measured network for --wan, at the first site", "FILE");
   add_measuring(*sub, *args);
-  option(*sub, "--out", args->out, "folder of the run to come (default: runs/NAME)", "DIR");
-  sub->add_flag("--force", args->force, "--write-wan replaces a file, and may measure loopback");
+  option(*sub, "--out", args->out, "folder of the planned run (default: runs/NAME)", "DIR");
+  sub->add_flag("--force", args->force,
+                "lets --write-wan replace a file, or write what loopback gave");
   sub->add_flag("--quiet", args->quiet, "no progress");
-  sub->add_flag("--json", args->json, "prints the result as one JSON object and nothing else");
+  add_json_option(*sub, args->json);
   sub->footer(
       "Examples:\n  longhaul doctor job.toml --site virginia     # at each site its own name\n"
       "  longhaul doctor examples/bsp.toml --lab --write-wan wan.toml\n"
-      "Exit codes: 0 nothing is wrong, 1 something is (marked !), 2 bad job or usage, 3 a site or "
-      "a way\ncannot be reached, 4 internal error, 130 Ctrl-C");
+      "Exit codes: 0 no problem, 1 a cell is bad (marked !), 2 bad job or usage, 3 a site cannot "
+      "be "
+      "reached,\n4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(run_doctor(*args)); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/run_options.h"
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/job/json.h"
 
@@ -33,8 +34,10 @@ void add_evaluate(CLI::App& app, int& code) {
   auto args = std::make_shared<Args>();
   CLI::App* sub = app.add_subcommand("evaluate", "scores a run's model on its test set");
   sub->add_option("RUN", args->folder, "folder of a run")->required();
-  sub->add_flag("--json", args->json, "prints one JSON object");
-  sub->footer("Example:\n  longhaul evaluate runs/mnist-4-sites");
+  add_json_option(*sub, args->json);
+  sub->footer(
+      "Example:\n  longhaul evaluate runs/mnist-4-sites\n"
+      "Exit codes: 0 done, 2 bad run or usage");
   sub->callback([args, &code] { code = code_of(evaluate(args->folder, args->json)); });
 }
 

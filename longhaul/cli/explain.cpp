@@ -404,21 +404,20 @@ void add_explain(CLI::App& app, int& code) {
   sub->add_option("NAME", args->job, "a part, a network, a job file, or job-file for all keys")
       ->required();
   option(*sub, "--mbytes", args->mbytes,
-         "plans a round of M megabytes for a job (default: the model's vector)", "M",
-         CLI::Range(1e-5, 1e6));
+         "plans rounds of this many MB (default: the model's vector)", "M", CLI::Range(1e-5, 1e6));
   sub->add_flag("--json", args->json,
                 "prints the plan of a job as one JSON object and nothing else");
-  sub->add_flag("--all", args->all, "prints every key of a job, also defaults, and its source");
+  sub->add_flag("--all", args->all, "prints every key of a job with its source, also defaults");
   option(*sub, "--svg", args->svg,
-         "draws the plan of a job into a file; -: to standard output, and nothing else", "FILE");
+         "draws the plan of a job into a file; -: only to standard output", "FILE");
   args->add_overrides_to(*sub);
   sub->footer(
       "Examples:\n  longhaul explain diloco\n  longhaul explain examples/mnist-4-sites.toml\n"
       "  longhaul explain examples/overlays.toml --set overlay.kind=forest --svg plan.svg\n"
-      "The plan of a job: what a round moves between sites. used: of a site's link, the time that "
-      "its\nbytes take over that of the busiest link; of a pair, the time that its bytes would "
-      "take "
-      "alone\nover that. docs/cli.md has the rest.");
+      "The plan of a job has the bytes of a round between sites, and their share used: the time "
+      "of\na link's bytes, divided by that of the busiest link; for a pair, the time of its bytes "
+      "alone on\nits narrowest link.\n"
+      "Exit codes: 0 done, 2 bad job, name or usage");
   sub->callback([args, &code] { code = code_of(explain(*args)); });
 }
 

@@ -21,7 +21,8 @@ void add_export(CLI::App& app, int& code) {
   sub->footer(
       "Examples:\n  longhaul export runs/bsp\n"
       "  longhaul export runs/bsp/checkpoints/000000000050.checkpoint --out round-50.pt\n"
-      "Over sockets each node has checkpoints of its own: RUN/SITE.");
+      "Over sockets each node has its own checkpoints: longhaul export RUN/SITE.\n"
+      "Exit codes: 0 done, 2 bad checkpoint or usage");
   sub->callback([args, &code] {
     auto written = run::export_checkpoint(args->checkpoint, args->out);
     if (!written) return void(code = print_error(written.error()));

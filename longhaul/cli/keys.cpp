@@ -121,7 +121,7 @@ int show(const KeysArgs& args) {
 
 void add_days(CLI::App& sub, KeysArgs& args, std::int64_t days) {
   option(sub, "--days", args.days,
-         fmt::format("how long the certificate is valid (default: {})", days), "N",
+         fmt::format("days that the certificate is valid (default: {})", days), "N",
          CLI::Range(std::int64_t{1}, std::int64_t{36500}));
 }
 
@@ -133,9 +133,8 @@ void add_keys(CLI::App& app, int& code) {
   keys->require_subcommand(1);
   keys->footer(
       "Example:\n  longhaul keys init keys\n  longhaul keys issue virginia tokyo\n"
-      "  longhaul keys show\nExit codes: 0 done, 1 show: a certificate is expired or unusable, 2 "
-      "bad "
-      "usage or file");
+      "  longhaul keys show\n"
+      "Exit codes: 0 done, 1 show found an expired or unusable certificate, 2 bad usage or file");
   const auto command = [&](const char* name, const char* what, int (*act)(const KeysArgs&),
                            std::int64_t days) {
     CLI::App* sub = keys->add_subcommand(name, what);
@@ -145,18 +144,20 @@ void add_keys(CLI::App& app, int& code) {
     });
     return sub;
   };
-  CLI::App* made = command("init", "makes an authority: once for a group of sites", init, 3650);
-  made->add_option("DIR", args->folder, "a folder (default: keys)");
+  CLI::App* made =
+      command("init", "makes the authority of a group of sites; refused if one exists", init, 3650);
+  made->add_option("DIR", args->folder, "folder (default: keys)");
   add_days(*made, *args, 3650);
   CLI::App* issued =
       command("issue", "makes or renews the key and certificate of sites", issue, 365);
-  issued->add_option("SITE", args->sites, "names, as in [[site]] name");
+  issued->add_option("SITE", args->sites, "names of sites");
   option(*issued, "--job", args->job, "for all sites of a job file", "JOB");
   option(*issued, "--keys", args->folder, "folder of the authority (default: keys)", "DIR");
   add_days(*issued, *args, 365);
-  CLI::App* shown = command("show", "lists the certificates of a folder, and until when", show, 1);
-  shown->add_option("DIR", args->folder, "a folder (default: keys)");
-  shown->add_flag("--json", args->json, "prints one JSON array and nothing else");
+  CLI::App* shown =
+      command("show", "lists the certificates of a folder and until when each is valid", show, 1);
+  shown->add_option("DIR", args->folder, "folder (default: keys)");
+  shown->add_flag("--json", args->json, "prints a JSON list and nothing else");
 }
 
 }  // namespace longhaul::cli

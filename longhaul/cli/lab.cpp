@@ -56,8 +56,8 @@ Result<int> route(const RouterArgs& args) {
 
 void add_lab(CLI::App& app, int& code) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* sub =
-      app.add_subcommand("lab", "keeps the emulated WAN of a job up, for other programs (as root)");
+  CLI::App* sub = app.add_subcommand(
+      "lab", "keeps the emulated WAN of a job up until Ctrl-C (docs/lab.md; as root)");
   options->add_job_to(*sub);
   option(*sub, "--out", options->out, "file for the router's figures (default: none)", "FILE");
   sub->footer(

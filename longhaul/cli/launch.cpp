@@ -78,11 +78,11 @@ void add_launch(CLI::App& app, int& code) {
   args->common.add_record_to(*sub);
   args->common.add_view_to(*sub);
   sub->add_flag("--lab", args->lab,
-                "each site in a network of its own, with the job's [wan] between them in real time "
+                "a network namespace for each site, with the job's [wan] between them in real time "
                 "(docs/lab.md; as root)");
   add_insecure_option(*sub, args->insecure);
   option(*sub, "--max-restarts", args->max_restarts,
-         "how often a node that dies is started again, after 1, 2, 4 ... s (default: 3)", "N",
+         "restarts of a node that dies, after 1, 2, 4 ... s (default: 3)", "N",
          CLI::Range(0u, 1000u));
   sub->footer(
       "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"

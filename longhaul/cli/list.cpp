@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/cli/run_options.h"
 #include "longhaul/run/job/reference.h"
 #include "longhaul/run/job/wan.h"
 
@@ -39,10 +40,11 @@ void print_json(const std::vector<run::PartInfo>& parts) {
 }  // namespace
 
 void add_list(CLI::App& app, int& code) {
-  CLI::App* sub = app.add_subcommand("list", "lists the parts of a job and the networks");
+  CLI::App* sub = app.add_subcommand(
+      "list", "lists the parts of a job by table, and the networks of [wan] preset");
   auto json = std::make_shared<bool>(false);
-  sub->add_flag("--json", *json, "prints one JSON object");
-  sub->footer("Example:\n  longhaul list");
+  add_json_option(*sub, *json);
+  sub->footer("Example:\n  longhaul list\nExit codes: 0 done, 2 bad usage");
   sub->callback([json, &code] {
     const auto parts = run::all_parts();
     *json ? print_json(parts) : print_text(parts);

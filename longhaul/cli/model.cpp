@@ -47,28 +47,29 @@ void add_model(CLI::App& app, int& code) {
       app.add_subcommand("model", "sends another cheap model to the sites of longhaul serve");
   args->add_job_to(*sub, kIndexJob, /*with_wan=*/false);
   option(*sub, "--file", args->file,
-         "the model: TorchScript; for stream = \"tracks\" a text, noise = N", "FILE")
+         "the model: TorchScript, or for stream = \"tracks\" a text, noise = N", "FILE")
       ->required();
   option(*sub, "--classes", args->model.classes,
-         "numbers of the classes that it tells apart, with commas, in the order of its "
-         "scores; the rest is OTHER (default: all)",
+         "numbers of its classes in the order of its scores, with commas; others count as "
+         "OTHER (default: all)",
          "LIST")
       ->delimiter(',');
-  option(*sub, "--K", args->model.K, "as [focus] K, from then on (default: as before)", "N",
+  option(*sub, "--K", args->model.K, "new [focus] K (default: unchanged)", "N",
          CLI::Range(1, 1000));
   option(*sub, "--T", args->model.T,
-         "as [focus] T, from then on (default: as before; where the job leaves it out each "
-         "site chooses on its next objects, and takes the model if that is best)",
+         "new [focus] T (default: unchanged; if the job has none, each site chooses on its next "
+         "objects, and takes the model if it is best)",
          "X", CLI::Range(0.0, 1e12));
-  option(*sub, "--ms", args->ms, "time for an object, with stream = \"tracks\" and in the choice",
-         "X", CLI::Range(0.0, 1e6));
+  option(*sub, "--ms", args->ms, "ms per object, for stream = \"tracks\" and for the choice", "X",
+         CLI::Range(0.0, 1e6));
   add_ask_options(*sub, args->at);
   option(*sub, "--token", args->token,
-         "file with the token of the site (default: api.token in its folder)", "FILE");
-  sub->add_flag("--json", args->json, "prints each answer as one line of JSON");
+         "file with the site's token (default: api.token in its folder)", "FILE");
+  sub->add_flag("--json", args->json, "prints each answer as a line of JSON");
   sub->footer(
       "Example:\n  longhaul model images.toml --file runs/specialised/model.pt --classes 3,7,1\n"
-      "Exit codes: 0 every site has it, 2 bad job, usage or model, 3 a site is missing, or none\n"
+      "A site that is lost requests the model when it returns.\n"
+      "Exit codes: 0 every site has it, 2 bad job, usage or model, 3 a site is missing or none\n"
       "answers, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(give_model(*args)); });
 }

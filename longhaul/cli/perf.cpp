@@ -156,12 +156,12 @@ Result<int> perf(PerfArgs args) {
 
 void add_task(CLI::App& sub, PerfArgs& args) {
   args.add_job_to(sub);
-  option(sub, "--overlay", args.overlay, "in place of the job's [overlay] kind", "KIND");
+  option(sub, "--overlay", args.overlay, "replaces the job's [overlay] kind", "KIND");
   option(sub, "--mbytes", args.task.mbytes, "size of the vector, in MB (default: 25)", "M",
          CLI::Range(1e-5, 1e6));
-  option(sub, "--repeat", args.task.repeat, "laps that count, after a warm-up (default: 3)", "N",
-         CLI::Range(Round{1}, Round{1000}));
-  option(sub, "--op", args.op, "all-reduce (default) or broadcast", "OP",
+  option(sub, "--repeat", args.task.repeat, "exchanges that count, after a warm-up (default: 3)",
+         "N", CLI::Range(Round{1}, Round{1000}));
+  option(sub, "--op", args.op, "the collective (default: all-reduce)", "OP",
          CLI::IsMember({"all-reduce", "broadcast"}));
   option(sub, "--root", args.task.root, "the site that broadcasts (default: the first)", "SITE");
 }
@@ -171,27 +171,28 @@ void add_task(CLI::App& sub, PerfArgs& args) {
 void add_perf(CLI::App& app, int& code) {
   auto args = std::make_shared<PerfArgs>();
   CLI::App* sub = app.add_subcommand(
-      "perf", "times one all-reduce or broadcast: in the simulator, or over sockets");
+      "perf", "times one all-reduce or broadcast over an overlay, simulated or over sockets");
   add_task(*sub, *args);
-  CLI::Option* lab = sub->add_flag("--lab", args->lab,
-                                   "real processes over an emulated WAN (docs/lab.md; as root)");
+  CLI::Option* lab =
+      sub->add_flag("--lab", args->lab, "processes over the emulated WAN (docs/lab.md; as root)");
   CLI::Option* local =
-      sub->add_flag("--local", args->local, "real processes over this machine's loopback");
+      sub->add_flag("--local", args->local, "processes over this machine's loopback");
   CLI::Option* site =
       option(*sub, "--site", args->site,
-             "this is that node of a real deployment; the first one prints the result", "NAME");
+             "runs this node of a real deployment; the first prints the result", "NAME");
   lab->excludes(local)->excludes(site);
   local->excludes(site);
   option(*sub, "--addresses", args->addresses,
          "host:port of all nodes by rank, with commas (default: [[site]] address)", "LIST")
       ->delimiter(',');
   add_security_options(*sub, args->security);
-  sub->add_flag("--json", args->json, "prints one JSON object and nothing else");
+  add_json_option(*sub, args->json);
   sub->add_flag("--quiet", args->quiet, "no progress");
   sub->footer(
       "Examples:\n  longhaul perf examples/mnist-4-sites.toml --overlay ring --mbytes 25\n"
       "  longhaul perf examples/bsp.toml --mbytes 2 --lab\n"
-      "Exit codes: 0 done, 2 bad job or usage, 3 a node or the network failed, 4 internal error,\n"
+      "Exit codes: 0 done, 2 bad job or usage, 3 a node, the network or a value was wrong or lost, "
+      "4 internal error,\n"
       "130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(perf(*args)); });
 }

@@ -79,18 +79,19 @@ Result<int> predict(const PredictArgs& args) {
 void add_predict(CLI::App& app, int& code) {
   auto args = std::make_shared<PredictArgs>();
   CLI::App* sub =
-      app.add_subcommand("predict", "predicts labels or numbers for the rows of a csv file");
-  sub->add_option("RUN", args->run, "folder of a run of csv data that has ended")->required();
-  sub->add_option("FILE", args->file,
-                  "samples: the columns of the training data, by name; the target may be missing")
+      app.add_subcommand("predict", "predicts labels or numbers for the rows of a CSV file");
+  sub->add_option("RUN", args->run, "folder of a finished run on CSV data")->required();
+  sub->add_option(
+         "FILE", args->file,
+         "CSV file with the columns of the training data, by name; the target may be missing")
       ->required();
   sub->add_flag("--probabilities", args->probabilities, "adds a column for each class or label");
   option(*sub, "--out", args->out, "writes this file (default: standard output)", "FILE");
-  sub->add_flag("--json", args->json, "one JSON list instead of csv");
+  sub->add_flag("--json", args->json, "prints one JSON list instead of CSV");
   sub->footer(
       "Example:\n  longhaul predict runs/hospitals new-patients.csv --probabilities --out "
       "answers.csv\n"
-      "A line for each sample, in the order of the file. Exit codes: 0 done, 2 bad files or usage");
+      "Answers have the order of the file.\nExit codes: 0 done, 2 bad files or usage");
   sub->callback([args, &code] { code = code_of(predict(*args)); });
 }
 

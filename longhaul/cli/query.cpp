@@ -32,22 +32,22 @@ void add_query(CLI::App& app, int& code) {
   auto args = std::make_shared<QueryArgs>();
   CLI::App* sub = app.add_subcommand("query", "asks the sites of longhaul serve for a class");
   args->add_job_to(*sub, kIndexJob, /*with_wan=*/false);
-  sub->add_option("CLASS", args->request.cls, "the number of the class looked for")->required();
-  option(*sub, "--from", args->request.from_s, "objects not before this time, in seconds", "T",
+  sub->add_option("CLASS", args->request.cls, "number of the class")->required();
+  option(*sub, "--from", args->request.from_s, "objects from this time on, in seconds", "T",
          CLI::Range(0.0, 1e9));
-  option(*sub, "--to", args->request.to_s, "objects not after this time, in seconds", "T",
+  option(*sub, "--to", args->request.to_s, "objects until this time, in seconds", "T",
          CLI::Range(0.0, 1e9));
-  option(*sub, "--limit", args->request.limit, "clusters that are enough (default: all)", "N");
+  option(*sub, "--limit", args->request.limit, "largest number of clusters (default: all)", "N");
   sub->add_flag("--follow", args->request.follow,
-                "goes on with clusters that appear later, until Ctrl-C");
+                "also prints clusters that appear later, until Ctrl-C");
   add_ask_options(*sub, args->at);
-  sub->add_flag("--json", args->json, "prints each answer as one line of JSON");
+  sub->add_flag("--json", args->json, "prints each answer as a line of JSON");
   sub->footer(
       "Examples:\n  longhaul query examples/focus.toml 3 --from 10 --to 60\n"
       "  longhaul query examples/focus.toml 3 --follow --json\n"
-      "Exit codes: 0 answered by all sites, 2 bad job or usage, 3 a site is missing in the "
-      "answer,\n"
-      "or none answers, 4 internal error, 130 Ctrl-C");
+      "Exit codes: 0 all sites answered, 2 bad job or usage, or refused, 3 a site is missing or "
+      "none\n"
+      "answers, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(query(*args)); });
 }
 

@@ -129,18 +129,19 @@ void add_replay(CLI::App& app, int& code) {
   CLI::App* sub =
       app.add_subcommand("replay", "replays a recorded node and prints the first difference");
   sub->add_option("RUN", args->folder, "folder of a run made with --record")->required();
-  option(*sub, "--site", args->site, "the node: NAME, or NAME/K for the K-th of its site",
-         "NAME[/K]")
+  option(*sub, "--site", args->site,
+         "the node: NAME, or NAME/K for the K-th node of its site, from 0", "NAME[/K]")
       ->required();
   sub->add_flag("--recompute", args->recompute,
-                "takes the learner's steps again although a full recording holds their results");
+                "computes steps again although a full recording holds them");
   sub->add_flag("--quiet", args->quiet, "no progress");
-  sub->add_flag("--json", args->json, "prints the result as one JSON object and nothing else");
+  add_json_option(*sub, args->json);
   sub->footer(
       "Example:\n  longhaul simulate examples/fedavg.toml --record\n"
       "  longhaul replay runs/fedavg --site lima\n"
-      "Exit codes: 0 the same, 1 a difference, 2 bad usage or file, or a learner that computes\n"
-      "other bits here, 130 Ctrl-C");
+      "Exit codes: 0 equal (a torn file is compared up to its end), 1 a difference, 2 bad usage "
+      "or\n"
+      "file, or the learner computes other bits on this machine, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(replay(*args)); });
 }
 

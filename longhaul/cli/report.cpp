@@ -64,18 +64,18 @@ void add_report(CLI::App& app, int& code) {
   auto args = std::make_shared<ReportArgs>();
   CLI::App* sub = app.add_subcommand("report", "writes an HTML file with charts of runs");
   sub->add_option("RUN", args->runs,
-                  "folders of runs, or of a comparison, whose runs are all taken (30 at most)")
+                  "folders of up to 30 runs; that of a comparison stands for all its runs")
       ->required();
   option(*sub, "--out", args->out, "the file (default: report.html in the first folder)",
          "FILE.html");
   option(*sub, "--svg", args->svg,
-         "instead a picture for a slide: the score over time and over bytes; with --out "
-         "both",
+         "writes a picture instead, the score over time and over bytes; with --out both",
          "FILE.svg");
   sub->footer(
       "Examples:\n  longhaul report runs/mnist-4-sites\n"
       "  longhaul report runs/mnist-4-sites-compare --svg compare.svg\n"
-      "  longhaul report runs/mnist-4-sites-compare --out compare.html");
+      "  longhaul report runs/mnist-4-sites-compare --out compare.html\n"
+      "Folders of the sites of one run count as one.\nExit codes: 0 done, 2 bad run or usage");
   sub->callback([args, &code] { code = code_of(report_pages(*args)); });
 }
 

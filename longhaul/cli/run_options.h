@@ -25,6 +25,10 @@ CLI::Option* option(CLI::App& app, const char* name, Value& value, const std::st
   return option(app, name, value, what, type)->check(check);
 }
 
+inline void add_json_option(CLI::App& app, bool& json) {
+  app.add_flag("--json", json, "prints the result as one JSON object and nothing else");
+}
+
 inline constexpr const char* kIndexJob = "job file (TOML) with [focus]; see docs/focus.md";
 
 // The job that a command reads: JOB, --set and --wan.
@@ -38,12 +42,13 @@ struct JobOptions {
     add_overrides_to(app, with_wan);
   }
   void add_overrides_to(CLI::App& app, bool with_wan = true) {
-    option(app, "--set", sets, "overrides a key of the job file: --set sync.steps=50",
+    option(app, "--set", sets,
+           "overrides a key of the job file, as in --set sync.steps=50; can be repeated",
            "TABLE.KEY=VALUE")
         ->allow_extra_args(false);
     if (!with_wan) return;
     option(app, "--wan", wan,
-           "in place of the job's network: one of longhaul list, or a file of doctor --write-wan",
+           "replaces the job's network: a name from longhaul list, or a file of doctor --write-wan",
            "PRESET|FILE.toml");
   }
 
@@ -90,29 +95,31 @@ struct RunOptions : JobOptions {
     add_job_to(app);
     option(app, "--out", out, "folder of the run (default: " + out_default + ")", "DIR");
     if (with_threads)
-      option(app, "--threads", threads, "threads that take gradients (default: all cores)", "N",
-             CLI::Range(1u, 1024u));
+      option(app, "--threads", threads,
+             "threads that compute gradients; the result does not depend on it (default: all "
+             "cores)",
+             "N", CLI::Range(1u, 1024u));
     CLI::Option* again = app.add_flag("--force", force, "overwrites the folder of an earlier run");
     app.add_flag("--resume", resume, resume_doc)->excludes(again);
-    app.add_flag("--require-target", require_target,
-                 "exit code 1 if the run ends without having reached its target");
+    app.add_flag("--require-target", require_target, "exit code 1 if the run misses its target");
     app.add_flag_callback(
         "--tensorboard", [this] { sets.emplace_back("report.tensorboard=true"); },
-        "writes the figures for TensorBoard, too, into the run's folder: tensorboard/");
+        "also writes the figures for TensorBoard, to tensorboard/ in the run's folder");
     app.add_flag("--quiet", quiet, "no progress");
-    app.add_flag("--json", json, "prints the result as one JSON object and nothing else");
+    add_json_option(app, json);
   }
 
   CLI::Option* add_record_to(CLI::App& app) {
     CLI::Option* option = app.add_flag(
         "--record{hashes}", record,
-        "records every node for longhaul replay; --record=full also what the learners computed");
+        "records every node for longhaul replay; --record=full: with the learners' results");
     return option->check(CLI::IsMember({"hashes", "full"}));
   }
 
   void add_view_to(CLI::App& app) {
-    option(app, "--view", view, "shows the run in a browser on this port of 127.0.0.1; 0: any",
-           "PORT", CLI::Range(0, 65535));
+    option(app, "--view", view,
+           "serves a page that shows the run, at this port of 127.0.0.1; 0: any free port", "PORT",
+           CLI::Range(0, 65535));
   }
 
   // Returns options for a command with one run; one_of_several() for one of several runs, which

@@ -77,20 +77,20 @@ Result<int> sample(SampleArgs& args) {
 void add_sample(CLI::App& app, int& code) {
   auto args = std::make_shared<SampleArgs>();
   CLI::App* sub = app.add_subcommand(
-      "sample", "tries the models of an index on the first objects of each site's stream");
+      "sample", "runs all models of an index over the first objects of each site's stream");
   args->add_job_to(*sub, kIndexJob, /*with_wan=*/false);
   option(*sub, "--objects", args->options.objects,
          "labelled objects of each site (default: [focus] sample)", "N", CLI::Range(1, 10000000));
-  option(*sub, "--every", args->options.every, "one object of so many; then nothing is chosen", "N",
+  option(*sub, "--every", args->options.every, "takes one of N objects; no policy chooses", "N",
          CLI::Range(1, 1000000));
-  option(*sub, "--held-out", args->options.held_out,
-         "objects after these on which what is chosen is tried", "N", CLI::Range(1, 10000000));
+  option(*sub, "--held-out", args->options.held_out, "tries the choice on this many later objects",
+         "N", CLI::Range(1, 10000000));
   option(*sub, "--labels", args->options.labels,
-         "writes images and the accurate model's classes as IDX files to DIR/SITE, for "
-         "[data] kind = \"idx\"; the last tenth as a test set",
+         "writes images and the accurate model's classes to DIR/SITE, for [data] kind = "
+         "\"idx\"; the last tenth is the test set",
          "DIR");
-  sub->add_flag("--json", args->json, "prints one JSON object");
-  sub->add_flag("--quiet", args->quiet, "no notes");
+  add_json_option(*sub, args->json);
+  sub->add_flag("--quiet", args->quiet, "no progress");
   sub->footer(
       "Examples:\n  longhaul sample examples/focus.toml --held-out 10000\n"
       "  longhaul sample images.toml --objects 3000 --every 7 --labels labelled\n"

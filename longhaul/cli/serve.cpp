@@ -103,22 +103,23 @@ void add_serve(CLI::App& app, int& code) {
       app.add_subcommand("serve", "indexes growing data at every site and answers queries over it");
   args->add_job_to(*sub, kIndexJob);
   option(*sub, "--site", args->site,
-         "this is that node (default: all nodes, as processes of this machine)", "NAME");
+         "runs this node (default: all nodes, as processes of this machine)", "NAME");
   option(*sub, "--out", args->out, "folder of the indexes (default: runs/NAME)", "DIR");
   option(*sub, "--addresses", args->addresses,
          "host:port of all nodes by rank, with commas (default: [[site]] address)", "LIST")
       ->delimiter(',');
-  option(*sub, "--port", args->port, "port for this node's users, on loopback (default: any)",
-         "PORT");
+  option(*sub, "--port", args->port,
+         "port of the node's HTTP interface on 127.0.0.1 (default: any)", "PORT");
   sub->add_flag("--rejoin", args->rejoin, "rejoins sites that continue without this node");
   add_security_options(*sub, args->security);
-  sub->add_flag("--force", args->force, "begins a new index; the one in the folder is removed");
-  sub->add_flag("--json", args->json, "prints one JSON object for each node when it ends");
-  sub->add_flag("--quiet", args->quiet, "no notes");
+  sub->add_flag("--force", args->force, "begins a new index and removes the one in the folder");
+  sub->add_flag("--json", args->json, "prints a JSON object for each node at its end");
+  sub->add_flag("--quiet", args->quiet, "no progress");
   sub->footer(
       "Example:\n  longhaul serve examples/focus.toml &\n"
       "  longhaul query examples/focus.toml 3 --to 60\n"
-      "Exit codes: 0 done, 2 bad job or usage, 3 a peer or the network failed, 4 internal error,\n"
+      "Exit codes: 0 duration_s has passed, 2 bad job or usage, 3 a peer or the network failed, 4 "
+      "internal error,\n"
       "130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(serve(*args)); });
 }

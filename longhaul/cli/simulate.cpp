@@ -201,7 +201,8 @@ void add_simulate(CLI::App& app, int& code) {
                       "continues an interrupted run, bit-identically; with --seeds, all of them");
   option(*sub, "--checkpoint-every", args->checkpoint_every,
          "rounds between checkpoints (default: [job] checkpoint_every)", "K");
-  option(*sub, "--seeds", args->seeds, "repeats with this many seeds; median and range", "N",
+  option(*sub, "--seeds", args->seeds,
+         "runs N seeds, the job's and the next ones, in DIR/seed-S; prints median and range", "N",
          CLI::Range(std::uint64_t{1}, std::uint64_t{10000}));
   sub->add_option("--until", args->common.until_s,
                   "for compare and plan: cuts the run at this virtual time, in s")
@@ -209,7 +210,8 @@ void add_simulate(CLI::App& app, int& code) {
       ->group("");
   CLI::Option* record = args->common.add_record_to(*sub);
   args->common.add_view_to(*sub);
-  sub->add_flag("--dry-run", args->dry_run, "predicts time and bytes; trains and writes nothing")
+  sub->add_flag("--dry-run", args->dry_run,
+                "predicts time and bytes from a few rounds; trains and writes nothing")
       ->excludes(record);
   sub->footer(
       "Example:\n  longhaul simulate examples/mnist-4-sites.toml --set sync.kind=bsp --seeds 3\n"

@@ -113,28 +113,28 @@ void add_site(CLI::App& app, int& code) {
   auto args = std::make_shared<SiteArgs>();
   CLI::App* sub = app.add_subcommand("site", "runs one node of a job, over sockets");
   args->common.add_to(*sub, "runs/NAME/SITE; under a launcher DIR/SITE",
-                      "insists on continuing an interrupted run", false);
+                      "fails unless it can continue an interrupted run", false);
   option(*sub, "--site", args->site,
-         "which node this is: a site's name, NAME/1 for its second node (default: the "
-         "rank that torchrun, mpirun, srun or PMI gave)",
+         "this node: a site's name, or NAME/1 for its second node (default: the rank from "
+         "torchrun, mpirun, srun or PMI)",
          "NAME");
   option(*sub, "--addresses", args->addresses,
          "host:port of all nodes by rank, with commas (default: [[site]] address)", "LIST")
       ->delimiter(',');
   option(*sub, "--base-port", args->base_port,
-         "all nodes are on this machine, rank r at this port + r (default under a "
-         "launcher: MASTER_PORT + 1, or 29600)",
+         "all nodes are on this machine, rank r at PORT+r (default under a launcher: "
+         "MASTER_PORT+1, or 29600)",
          "PORT");
   args->common.add_record_to(*sub);
   args->common.add_view_to(*sub);
   sub->add_flag("--rejoin", args->rejoin,
-                "insists on rejoining a run that continues without this node, whose model the "
-                "others send (`longhaul explain SYNC`: a lost node may return)");
+                "fails unless it can rejoin a run that continues without this node; the others "
+                "send the model (longhaul explain SYNC: a lost node may return)");
   sub->add_flag("--faults-are-made", args->faults_are_made)->group("");  // for launch --lab
   add_security_options(*sub, args->security);
   sub->footer(
       "Example:\n  longhaul site examples/mnist-4-sites.toml --site virginia --keys keys\n"
-      "Joins a new run, resumes a stopped one or rejoins a running one, as the others decide.\n"
+      "It joins a new run, resumes a stopped one or rejoins a running one, as the others decide.\n"
       "Exit codes: 0 the run ended as configured, 1 diverged, or --require-target and below it,\n"
       "2 bad job or usage, 3 a peer or the network failed, 4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(site(*args)); });

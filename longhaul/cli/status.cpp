@@ -76,11 +76,11 @@ void add_status(CLI::App& app, int& code) {
   auto args = std::make_shared<StatusArgs>();
   CLI::App* sub =
       app.add_subcommand("status", "shows what each node of a run does and what it waits for");
-  sub->add_option("RUN", args->folder, "the folder of the run, as --out named it")->required();
-  sub->add_flag("--json", args->json, "prints a list of JSON objects, one a node");
+  sub->add_option("RUN", args->folder, "folder of the run")->required();
+  sub->add_flag("--json", args->json, "prints a JSON list with an object for each node");
   sub->footer(
       "Example:\n  longhaul status runs/mnist-4-sites\n"
-      "Nodes write once a second, each on its own machine.\n"
+      "Nodes write their state once a second, each on its own machine.\n"
       "Exit codes: 0 done, 2 no run there");
   sub->callback([args, &code] { code = code_of(status(args->folder, args->json)); });
 }

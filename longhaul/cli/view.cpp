@@ -38,10 +38,12 @@ void add_view(CLI::App& app, int& code) {
   };
   auto args = std::make_shared<ViewArgs>();
   CLI::App* sub = app.add_subcommand("view", "shows a run in the browser, also while it runs");
-  sub->add_option("RUN", args->folder, "the folder of the run")->required();
-  option(*sub, "--port", args->port, "of 127.0.0.1 (default: any free one, which is printed)",
+  sub->add_option("RUN", args->folder, "folder of the run")->required();
+  option(*sub, "--port", args->port, "port of 127.0.0.1 (default: a free one, which it prints)",
          "PORT");
-  sub->footer("Example:\n  longhaul view runs/mnist-4-sites --port 8080");
+  sub->footer(
+      "Example:\n  longhaul view runs/mnist-4-sites --port 8080\n"
+      "Exit codes: 0 Ctrl-C, 2 bad run, port or usage");
   sub->callback([args, &code] { code = code_of(view(args->folder, args->port)); });
 }
 

@@ -56,9 +56,8 @@ struct Config {
                  .max = 100000);
     LONGHAUL_KEY(
         drift,
-        "with T chosen: difference of the cheap model's classes to the sample's (total "
-        "variation; 0.2 is usual) at which a new sample is taken. Cheap model, K and T are "
-        "then chosen again; 0: never",
+        "with T chosen: difference of the cheap model's classes to the sample's (total variation; "
+        "0.2 is usual) at which cheap model, K and T are chosen again; 0: never",
         .min = 0, .max = 1);
     LONGHAUL_KEY(gt_place,
                  "where the accurate model runs: at the site of the object, at the site that was "
@@ -116,8 +115,8 @@ struct Config {
                  "objects, or of its first object",
                  .choices = {"mean", "first"});
     LONGHAUL_KEY(baseline,
-                 "baseline to compare focus with: the accurate model on all objects at ingest, at "
-                 "query time, or at the site that was asked; or no clusters",
+                 "instead of focus: the accurate model on all objects at ingest, at query time, or "
+                 "at the queried site; or no clusters",
                  .choices = {"none", "ingest_all", "query_all", "ship_all", "no_cluster"});
   }
   static void stream_fields(auto& self, auto&& visit) {

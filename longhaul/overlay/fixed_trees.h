@@ -94,8 +94,8 @@ class Rack final : public ServedTopology {
                    "sequential: once the whole vector is",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(groups,
-                   "into how many groups the workers are cut, in the order of their ranks; 0: the "
-                   "square root of their number, rounded",
+                   "groups of workers, in the order of their ranks; 0: the square root of their "
+                   "number, rounded",
                    .max = 1 << 20);
     }
   };

@@ -27,20 +27,17 @@ class PlannedForest final : public Topology, private ReplanningTopology {
                    "into which a vector is cut, or more; none shorter than 4,096 values or longer "
                    "than a chunk. More of them fill and drain the trees faster",
                    .min = 1, .max = 1 << 20);
-      LONGHAUL_KEY(
-          rates,
-          "configured: trees are planned from the job's description of its network; learned: later "
-          "plans use the rates that its traffic reaches, and follow their changes",
-          .choices = {"configured", "learned"});
+      LONGHAUL_KEY(rates,
+                   "configured: trees are planned from the job's network; learned: later plans "
+                   "follow the rates that traffic reaches",
+                   .choices = {"configured", "learned"});
       LONGHAUL_KEY(drift, "learned: change of a rate at which a new plan is tried", .max = 10,
                    .unit = "share", .positive = true);
-      LONGHAUL_KEY(ema,
-                   "learned: weight of a new figure against what was known, if they differ by less "
-                   "than `drift`",
+      LONGHAUL_KEY(ema, "learned: weight of a new figure that differs by less than `drift`",
                    .max = 1, .positive = true);
       LONGHAUL_KEY(probe_rounds,
-                   "learned: rounds without another plan after which a pair that none of its trees "
-                   "uses is tried with a small part of the vector; 0: never",
+                   "learned: rounds without a new plan after which an unused pair is tried with a "
+                   "small part of the vector; 0: never",
                    .max = 1e9, .unit = "rounds");
     }
   };

@@ -65,9 +65,7 @@ class Hierarchical final : public Topology {
                    "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
                    "sequential: once all of its tree is",
                    .choices = {"streamed", "sequential"});
-      LONGHAUL_KEY(between,
-                   "which way sites' means go between the sites: as the vectors of workers do over "
-                   "the overlay of that name",
+      LONGHAUL_KEY(between, "the overlay of the sites' means",
                    .choices = {"hub", "rack", "binary", "ring", "forest"});
       LONGHAUL_KEY(pieces,
                    "into which a vector is cut, or more; none shorter than 4,096 values or longer "

@@ -240,7 +240,7 @@ class Hub final : public ServedTopology {
       LONGHAUL_KEY(down_codec, "how the server writes the mean: fp32, or same for the job's codec",
                    .choices = {"fp32", "same"});
       LONGHAUL_KEY(window,
-                   "pieces that each worker may send before their mean arrives, which bounds the "
+                   "pieces that each worker sends before their mean arrives, which bounds the "
                    "server's memory; 0: no limit; needs phases = \"streamed\"",
                    .max = 1 << 20, .unit = "chunks");
     }

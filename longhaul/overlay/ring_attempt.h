@@ -252,8 +252,8 @@ class Ring final : public Topology {
                    "segment has arrived",
                    .choices = {"streamed", "sequential"});
       LONGHAUL_KEY(order,
-                   "in which order workers stand: id, by rank; bandwidth, so that the slowest hop "
-                   "is as fast as can be, by the rates of [wan]",
+                   "order of the workers: by rank; or so that the slowest hop is as fast as can "
+                   "be, by the rates of [wan]",
                    .choices = {"id", "bandwidth"});
     }
   };

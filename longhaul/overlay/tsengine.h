@@ -32,8 +32,8 @@ class TsEngine final : public ServedTopology {
       LONGHAUL_KEY(ema, "weight of a new throughput against what was known", .max = 1,
                    .positive = true);
       LONGHAUL_KEY(deadline,
-                   "least that a transfer is given before another takes its place; where the link "
-                   "is known, four times what it should take",
+                   "least time before another transfer replaces one; over a known link, four times "
+                   "what it should take",
                    .max = 1e6, .unit = "s", .positive = true);
       LONGHAUL_KEY(unknown_deadline, "time for a transfer over an unknown link", .max = 1e6,
                    .unit = "s", .positive = true);

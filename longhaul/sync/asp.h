@@ -26,8 +26,8 @@ struct AspConfig {
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(
         compensation,
-        "correction for changes by others since the worker received its model (DC-ASGD): none; "
-        "constant: by lambda; adaptive: by lambda over the root mean square of the gradients",
+        "correction for changes by others since the worker received its model (DC-ASGD); constant: "
+        "by lambda; adaptive: by lambda over the root mean square of the gradients",
         .choices = {"none", "constant", "adaptive"});
     LONGHAUL_KEY(lambda, "how much is made up for; published: 0.04 constant, 2 adaptive", .min = 0,
                  .max = 1e6);

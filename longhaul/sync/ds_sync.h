@@ -74,8 +74,7 @@ class DsSync final : public Strategy {
     bool senses() const { return sense && schedule == "topology"; }  // other schedules ignore sites
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(schedule,
-                   "how workers are grouped; published: the pattern of the authors' code for four "
-                   "workers, of other numbers the grid",
+                   "how workers are grouped; published: the authors' for four workers, else grid",
                    .choices = {"published", "grid", "radix", "random", "topology"});
       LONGHAUL_KEY(group_size,
                    "workers in a group of grid and random (b); 0: round(sqrt(n)), at least 2");
@@ -84,20 +83,19 @@ class DsSync final : public Strategy {
                    "topology: one round in this many averages across sites; 0: 1, or 2 if some "
                    "site has one or two workers and some has several");
       LONGHAUL_KEY(sense,
-                   "topology: a site whose exchanges with others have become half as quick as they "
-                   "were keeps out of four in five of them until they are quicker");
+                   "topology: a site whose exchanges have become half as quick keeps out of four "
+                   "in five of them until they are quicker");
       LONGHAUL_KEY(average_buffers,
                    "running statistics are averaged, too; false: at the end alone");
       LONGHAUL_KEY(
           sync_state,
           "momentum and moments of the local optimiser are averaged, too (sgd, adam, adamw)");
-      LONGHAUL_KEY(
-          correction,
-          "lossy codecs: each worker keeps what the codec lost of its model, and means are written "
-          "as fp32, so that no average is lost; false: all take the encoded mean");
+      LONGHAUL_KEY(correction,
+                   "lossy codecs: each worker keeps the error of its model, and means are fp32; "
+                   "false: all take the encoded mean");
       LONGHAUL_KEY(swa_fraction,
-                   "last share of the rounds up to [stop] max_rounds whose models are averaged "
-                   "over time into the final one (SWA); 0: none",
+                   "last share of [stop] max_rounds whose models are averaged into the final one "
+                   "(SWA); 0: none",
                    .min = 0, .max = 1);
       LONGHAUL_KEY(
           final,

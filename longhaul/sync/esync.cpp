@@ -75,8 +75,8 @@ class ESync final : public RoundsWithDeadline {
                    "takes as many as in the last round",
                    .max = 1e9, .unit = "s", .positive = true);
       LONGHAUL_KEY(round_deadline,
-                   "a worker that has no step done after this many times the median of its rounds "
-                   "is late, and the round continues without it; 0: the round waits",
+                   "a worker without a step after this many times the median of its rounds is "
+                   "late, and the round continues without it; 0: the round waits",
                    .min = 0, .max = 1e6);
       visit_late(visit, self.late, self.min_clients);
     }

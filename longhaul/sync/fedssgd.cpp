@@ -28,8 +28,8 @@ struct FedSsgdConfig {
   std::uint32_t max_steps = 1000;
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(reading,
-                 "step: the mean gradient of every step; semi: the mean update of all steps of "
-                 "each worker in the time that the slowest needs for its steps",
+                 "step: the mean gradient of every step; semi: the mean update of the steps that "
+                 "fit into the slowest worker's time",
                  .choices = {"step", "semi"});
     LONGHAUL_KEY(steps, "semi: of the slowest in a round (H), and of all in the first", .min = 1,
                  .max = 1e6);

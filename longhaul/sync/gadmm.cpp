@@ -109,10 +109,9 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
                    .positive = true);
       LONGHAUL_KEY(mu, "mu/2 |model|^2 is added to each worker's loss", .min = 0, .max = 1e12);
       LONGHAUL_KEY(chain,
-                   "order of the workers. rank: as the sites stand in the file; nearest: from the "
-                   "first one on the nearest that is left, by the delays of [wan]. bottleneck: the "
-                   "longest edge is as short as possible; random; strides: every s-th, for each s "
-                   "without a common divisor; star: all are neighbours of the last one alone",
+                   "order of the workers. nearest: greedily, by the delays of [wan]; bottleneck: "
+                   "the longest edge is as short as possible; strides: every s-th, for each s "
+                   "without a common divisor; star: all are neighbours of the last",
                    .choices = {"rank", "nearest", "bottleneck", "random", "strides", "star"});
       LONGHAUL_KEY(
           chain_every,

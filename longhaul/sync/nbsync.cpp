@@ -62,8 +62,7 @@ class NBSync final : public Synchronous {
                    "(tau_eff); 0: the mean number of steps",
                    .max = 1e6);
       LONGHAUL_KEY(global_rate,
-                   "factor of the mean update when it is added to the global model (eta_g); 0.25 "
-                   "to 0.5 where windows cover most of the way to a site's own minimum",
+                   "factor of the mean update when it is added to the global model (eta_g)",
                    .max = 10, .positive = true);
       LONGHAUL_KEY(keep,
                    "share of its own progress in the window that a worker keeps on top of the new "
@@ -77,8 +76,8 @@ class NBSync final : public Synchronous {
       LONGHAUL_KEY(reset_optimizer, "start every window with a fresh local optimiser");
       LONGHAUL_KEY(
           window_deadline,
-          "a worker is late if its step lasts this many times the median of its windows; the next "
-          "window continues without it. The time counts from the global model; 0: windows wait",
+          "a worker is late if its step lasts this many times the median of its windows, from the "
+          "global model on. The next window continues without it; 0: windows wait",
           .min = 0, .max = 1e6);
       visit_late(visit, self.late, self.min_clients);
     }

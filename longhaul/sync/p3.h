@@ -63,8 +63,8 @@ class P3 final : public Strategy {
 
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_KEY(order,
-                   "which part goes first of those that wait for a link; shallow_first: the one "
-                   "nearest to the input; fifo: the one that was done first",
+                   "which waiting part goes first: the one nearest to the input, or the one that "
+                   "was done first",
                    .choices = {"shallow_first", "fifo"});
       LONGHAUL_KEY(forward_share,
                    "simulate only: share of a step's time that the forward pass takes", .min = 0,

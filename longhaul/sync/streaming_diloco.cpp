@@ -63,10 +63,10 @@ class StreamingDiLoCo final : public Synchronous {
                    "delta: what was learned meanwhile stays whole; interpolate: a share alpha of "
                    "it is lost, as published",
                    .choices = {"delta", "interpolate"});
-      LONGHAUL_KEY(alpha,
-                   "how far a fragment goes to the common one; 1: all the way (1 - alpha of the "
-                   "publication, which has 0.5)",
-                   .min = 0, .max = 1, .positive = true);
+      LONGHAUL_KEY(
+          alpha,
+          "how far a fragment goes to the common one (1 - alpha of the publication, which has 0.5)",
+          .min = 0, .max = 1, .positive = true);
       visit_min_sites(visit, self.min_sites);
     }
   };

@@ -70,8 +70,7 @@ struct DataConfig {
     LONGHAUL_KEY(test_share, "of the samples, held out as the test set where there is no other",
                  .min = 0, .max = 0.9, .positive = true);
     LONGHAUL_KEY(data_seed,
-                 "draws synthetic data and the held-out share; apart from [job] seed, so that runs "
-                 "with other seeds learn and score the same samples",
+                 "draws synthetic data and the held-out share, independent of [job] seed",
                  .max = 0x1p53);
   }
 

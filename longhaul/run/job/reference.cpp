@@ -23,38 +23,16 @@ namespace {
 
 std::string number(double value) { return fmt::format("{:.15g}", value); }
 
+// Returns "1..64" (both included), ">0..64" (without 0), ">= 1", "a, b"; "": any value.
 std::string allowed(const FieldDoc& doc) {
   const Field& f = doc.field;
   if (!f.choices.empty()) return fmt::format("{}", fmt::join(f.choices, ", "));
   if (doc.type != "integer" && doc.type != "number") return "";
-  std::string text;
-  if (f.positive)
-    text = "> 0";
-  else if (std::isfinite(f.min))
-    text = ">= " + number(f.min);
-  else if (doc.type == "integer")
-    text = ">= 0";
-  if (f.max < 1e15) text += (text.empty() ? "<= " : ", <= ") + number(f.max);
-  return text;
-}
-
-// Returns lines of at most 100 columns, broken at spaces; all but the first begin with `indent`.
-std::string wrapped(const std::string& text, const std::string& indent) {
-  constexpr std::size_t kColumns = 100;
-  std::string lines, line;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    at = end + 1;
-    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
-      lines += line + "\n";
-      line = indent + word;
-    } else {
-      line += (line.empty() ? "" : " ") + word;
-    }
-  }
-  return lines + line + "\n";
+  const std::string most = f.max < 1e15 ? number(f.max) : "";
+  if (f.positive) return most.empty() ? "> 0" : ">0.." + most;
+  if (!std::isfinite(f.min) && doc.type != "integer") return most.empty() ? "" : "<= " + most;
+  const std::string least = number(std::isfinite(f.min) ? f.min : 0);
+  return most.empty() ? ">= " + least : least + ".." + most;
 }
 
 template <class Config>
@@ -184,12 +162,13 @@ std::string paged_section(const std::vector<PartInfo>& parts, std::string_view t
                           std::string_view text, const std::string& common = {}) {
   std::string section = fmt::format("\n## `[{}]`\n\n{}\n", table, text);
   if (!common.empty()) section += "\nWith every kind:\n\n" + common;
-  section += "\nEach kind has a page with its settings:\n\n";
+  std::vector<std::string> pages;
   for (const PartInfo& info : parts)
     if (info.table == table)
-      section += wrapped(
-          fmt::format("- [`{0}`]({1}/{0}.md): {2}.", info.name, info.table, info.summary), "  ");
-  return section;
+      pages.push_back(fmt::format("[`{0}`]({1}/{0}.md)", info.name, info.table));
+  return section + "\n" +
+         wrapped(fmt::format("Each kind has a page with its settings: {}.", fmt::join(pages, ", ")),
+                 "");
 }
 
 // Returns the table with only a kind in it.
@@ -222,6 +201,24 @@ PartInfo part(std::string_view table, std::string_view name, std::string_view su
 }
 
 }  // namespace
+
+std::string wrapped(const std::string& text, const std::string& indent) {
+  constexpr std::size_t kColumns = 100;
+  std::string lines, line;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+      lines += line + "\n";
+      line = indent + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return lines + line + "\n";
+}
 
 std::string key_list(const std::vector<FieldDoc>& docs) {
   std::string text;
@@ -280,26 +277,49 @@ std::vector<std::string> tables_with(std::string_view key) {
   return found == tables.end() ? std::vector<std::string>{} : found->second;
 }
 
+namespace {
+
+// Removes the keys that fedavg has too, and returns a line that links its page; "": none.
+std::string take_shared(std::vector<FieldDoc>& keys) {
+  const auto fedavg = std::ranges::find(sync::registry(), "fedavg", &SyncEntry::name);
+  const std::string known = key_list(fedavg->describe());
+  std::vector<std::string> names;
+  std::erase_if(keys, [&](const FieldDoc& key) {
+    const bool shared = known.find(key_list({key})) != known.npos;
+    if (shared) names.push_back(fmt::format("`{}`", key.field.name));
+    return shared;
+  });
+  if (names.empty()) return "";
+  return wrapped(fmt::format("- as in [fedavg](fedavg.md#settings): {}.", fmt::join(names, ", ")),
+                 "  ");
+}
+
+// The same for error feedback.
+std::string take_feedback(std::vector<FieldDoc>& keys) {
+  std::string line;
+  std::erase_if(keys, [&](const FieldDoc& key) {
+    const std::string_view name = key.field.name;
+    if (name == "error_feedback")
+      line = fmt::format("- [error feedback](error_feedback.md): default `{}`.\n", key.value);
+    return name == "error_feedback" || name.starts_with("feedback_");
+  });
+  return line;
+}
+
+}  // namespace
+
 std::string settings_text(const PartInfo& info, bool as_page) {
-  std::string text, feedback;
+  std::string text, elsewhere;
   std::vector<FieldDoc> keys = info.keys;
-  if (as_page && info.table == "codec")
-    std::erase_if(keys, [&](const FieldDoc& doc) {
-      const std::string_view name = doc.field.name;
-      if (name != "error_feedback" && !name.starts_with("feedback_")) return false;
-      feedback += fmt::format("{}`{} = {}`", feedback.empty() ? "" : ", ", name, doc.value);
-      return true;
-    });
+  if (as_page && info.table == "codec") elsewhere = take_feedback(keys);
+  if (as_page && info.table == "sync" && info.name != "fedavg") elsewhere = take_shared(keys);
   if (!info.presets.empty()) {
     text += "Presets, unless the file says otherwise:\n\n";
     for (const Preset& preset : info.presets)
       text += fmt::format("    [{}] {} = {}\n", preset.table, preset.key, to_text(preset.value));
     if (!info.keys.empty()) text += "\n";
   }
-  text += key_list(keys);
-  if (!feedback.empty())
-    text += wrapped("- [error feedback](error_feedback.md), by default " + feedback + ".", "  ");
-  return text;
+  return text + key_list(keys) + elsewhere;
 }
 
 bool has_page(const PartInfo& info) {

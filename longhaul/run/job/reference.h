@@ -8,6 +8,8 @@
 
 namespace longhaul::run {
 
+// Returns lines of at most 100 columns, broken at spaces; all but the first begin with `indent`.
+std::string wrapped(const std::string& text, const std::string& indent);
 // Returns a Markdown list of keys: type, default, allowed values, meaning. Lines have at most 100
 // columns.
 std::string key_list(const std::vector<FieldDoc>&);
@@ -28,7 +30,7 @@ struct PartInfo {
 // Returns every kind of every table that has kinds, in the order of table_names().
 std::vector<PartInfo> all_parts();
 // Returns the part's presets and keys; "": none. `as_page`: as on its page between two marks, where
-// the keys of error feedback are one line that links their own page.
+// keys of error feedback, and of [sync] those that fedavg has too, are one line that links a page.
 std::string settings_text(const PartInfo&, bool as_page = false);
 // Returns true if the part has a page: docs/TABLE/NAME.md.
 bool has_page(const PartInfo&);

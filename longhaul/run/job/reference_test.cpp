@@ -22,7 +22,7 @@ TEST(Reference, ThePageOfAPartHasTheSettingsOfTheCode) {
     const std::string settings = settings_text(part, /*as_page=*/true);
     if (has_page(part) && !settings.empty())
       expect_generated(fmt::format("docs/{}/{}.md", part.table, part.name),
-                       "\n<!-- settings -->\n\n", "\n<!-- end of settings -->\n", settings);
+                       "\n<!-- settings -->\n\n", "\n<!-- end -->\n", settings);
   }
 }
 
@@ -35,9 +35,8 @@ TEST(Reference, EveryKeyHasAMeaning) {
 
 TEST(Reference, ListsShowTypeDefaultAndRange) {
   const std::string list = key_list(describe(SiteTable{}));
-  EXPECT_THAT(list,
-              HasSubstr("- `up_mbps` (number, > 0, <= 1000000000, in Mbit/s, absent): uplink"));
-  EXPECT_THAT(list, HasSubstr("- `nodes` (integer, >= 1, <= 65536, default `1`): nodes at this"));
+  EXPECT_THAT(list, HasSubstr("- `up_mbps` (number, >0..1000000000, in Mbit/s, absent): uplink"));
+  EXPECT_THAT(list, HasSubstr("- `nodes` (integer, 1..65536, default `1`): nodes at this"));
   EXPECT_THAT(list, HasSubstr("- `address` (string, default `\"\"`, local): host:port"));
 }
 

@@ -382,8 +382,8 @@ struct RunTable {
   std::string on_low_participation = "warn";
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(without,
-                 "sites that are left out, of a run that begins or resumes over sockets: the "
-                 "others do not wait for them, and divide assigned data among themselves");
+                 "sites that are left out when a run begins or resumes over sockets; the others "
+                 "divide their assigned data");
     LONGHAUL_KEY(min_participation,
                  "least share of the live workers that a round's mean counts, averaged over "
                  "participation_rounds; 0: any (strategies in rounds of all workers)",
@@ -412,8 +412,8 @@ struct FaultTable {
     LONGHAUL_KEY(for_s, "pause, cut: how long (absent: a cut lasts for good)", .max = 1e9,
                  .unit = "s", .positive = true);
     LONGHAUL_KEY(restart_s,
-                 "time after its beginning at which the site's nodes, if lost by then, start again "
-                 "and rejoin (absent: never); such a run has no checkpoints",
+                 "time after its beginning at which the site's lost nodes rejoin (absent: never); "
+                 "such a run has no checkpoints",
                  .max = 1e9, .unit = "s", .positive = true);
     LONGHAUL_KEY(one_way, "cut: only from the site to the other");
   }
@@ -438,12 +438,10 @@ struct ServerTable {
     LONGHAUL_KEY(down_codec, "how the server writes its model: fp32, or same: in the job's codec",
                  .choices = {"fp32", "same"});
     LONGHAUL_KEY(standby_every,
-                 "commits between two copies of the server's state to the worker that replaces it "
-                 "when it is lost; 0: none, and the others wait for the server",
+                 "commits between two copies of the server's state to its standbys; 0: none, and "
+                 "the others wait for the server",
                  .max = 1e9, .unit = "commits");
-    LONGHAUL_KEY(standbys,
-                 "with standby_every: workers that get the copies; the run continues if the server "
-                 "and all but one of them are lost at once",
+    LONGHAUL_KEY(standbys, "workers that get the copies; the run continues if one of them is left",
                  .min = 1, .max = 64);
   }
 };
@@ -502,16 +500,16 @@ struct NetTable {  // sockets only
     LONGHAUL_KEY(silence_s, "without a byte from it for this long, a node counts as unreachable",
                  .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(majority_wait_s,
-                 "time that a site keeps its state and waits when less than a majority of the "
-                 "sites is in reach; then it ends",
+                 "time that a site waits with its state when less than a majority of the sites is "
+                 "in reach; then it ends",
                  .max = 1e9, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(continue_with,
                  "after a loss or a network cut, the part with this site continues, whatever its "
                  "size; other parts wait. Empty: a majority continues",
                  .max = 256);
     LONGHAUL_KEY(stop_within_s,
-                 "a node that must stop waits this long for the other nodes' checkpoint (more if "
-                 "its own disk is busy); launch kills it 5 s later",
+                 "time that a stopping node waits for the others' checkpoint (more if its own disk "
+                 "is busy); launch kills it 5 s later",
                  .max = 1e6, .unit = "s", .positive = true, .local = true);
     LONGHAUL_KEY(pace,
                  "steps take what the simulator has them take ([[site]] step_ms, jitter, drift, "

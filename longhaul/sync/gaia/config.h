@@ -65,18 +65,14 @@ struct Config {
                  .max = 1e12);
   }
   static void exchange_fields(auto& self, auto&& visit) {
-    LONGHAUL_KEY(staleness,
-                 "the most clocks that a site may lead the slowest one by when it begins the next; "
-                 "0: lock-step",
+    LONGHAUL_KEY(staleness, "most clocks that a site leads the slowest by; 0: lock-step",
                  .max = 1000);
     LONGHAUL_KEY(steps, "local steps of a clock", .min = 1);
-    LONGHAUL_KEY(scale,
-                 "factor of every update; absent: 1 / number of workers, so that all move the "
-                 "model by the mean of their updates; 1: by the sum, as published",
+    LONGHAUL_KEY(scale, "factor of every update; absent: 1 / number of workers; 1: as published",
                  .max = 1e6, .positive = true);
     LONGHAUL_KEY(exchange,
-                 "direct: every site sends to every other; gaia_hubs: a hub of each group of sites "
-                 "sums the updates to other groups. peer_hubs: a hub for each pair of groups",
+                 "direct: to every other site; gaia_hubs: a hub of each group of sites sums the "
+                 "updates to other groups; peer_hubs: a hub for each pair of groups",
                  .choices = {"direct", "gaia_hubs", "peer_hubs"});
     LONGHAUL_KEY(groups,
                  "hubs: the sites of each group, separated by spaces, its hub first; empty: by the "

@@ -20,24 +20,22 @@ struct Config {
   double progress_s = 0.1;
 
   static void fields(auto& self, auto&& visit) {
-    LONGHAUL_KEY(mode,
-                 "bsp: lock step with one common plan; ssp: each worker sends when it is ready, "
-                 "and its receivers are chosen then",
+    LONGHAUL_KEY(mode, "bsp: lock step with a common plan; ssp: each worker sends when it is ready",
                  .choices = {"bsp", "ssp"});
     LONGHAUL_KEY(receivers,
                  "selmcast: by bandwidth, and more where that costs no time; orpheus: by chance; "
-                 "all: every worker; optimal (bsp, up to 30 workers): by an integer programme",
+                 "optimal (bsp, up to 30 workers): by an integer programme",
                  .choices = {"selmcast", "orpheus", "all", "optimal"});
     LONGHAUL_KEY(share, "least share of the workers that each sends to (p)", .max = 1,
                  .positive = true);
     LONGHAUL_KEY(overdue_after,
-                 "a worker that has had nothing from another for more rounds than this gets its "
-                 "model in the next (k); 0: never",
+                 "rounds after which a worker that has had nothing from another gets its model "
+                 "(k); 0: never",
                  .max = 1e6);
     LONGHAUL_KEY(steps, "local steps in a round", .min = 1);
     LONGHAUL_KEY(payload,
-                 "model: the whole model, which is averaged; update (bsp): what the receiver is "
-                 "owed of the sender's steps, each of which counts 1/n",
+                 "model: averaged whole; update (bsp): the sender's steps that the receiver lacks, "
+                 "each of which counts 1/n",
                  .choices = {"model", "update"});
     LONGHAUL_KEY(debt_mb, "payload = update: the most memory of a worker for what it owes",
                  .unit = "MB", .positive = true);

@@ -23,32 +23,30 @@ struct Config {
 
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(staleness,
-                 "the most clocks that a worker may lead the slowest one by when it begins the "
-                 "next; 0: all apply one sum in the order of ranks",
+                 "most clocks that a worker leads the slowest by; 0: all apply one sum in the "
+                 "order of ranks",
                  .max = 1000);
     LONGHAUL_KEY(rule,
-                 "which fully connected layers go as factors: those for which factors are fewer "
-                 "bytes than the matrix; less time, by rule_*; all; none",
+                 "fully connected layers that go as factors: if they are fewer bytes than the "
+                 "matrix; if they take less time, by rule_*; all; none",
                  .choices = {"bytes", "time", "always", "never"});
     spread_fields(self, visit);
     LONGHAUL_KEY(sparse_v,
                  "with an exact codec, factors v of which less than half is not 0 go as pairs of "
                  "index and value");
     LONGHAUL_KEY(wait_free,
-                 "layers leave as the backward pass reaches them, those near the output first, "
-                 "while those below are computed; for models whose layers follow one another");
+                 "layers leave as the backward pass reaches them; for models whose layers follow "
+                 "one another");
     LONGHAUL_KEY(backward_shares,
-                 "wait_free, simulate only: share of a step's time that the backward pass of each "
-                 "part takes, from the input on; the rest is the forward pass. Empty: two thirds "
-                 "of the step, by parameters");
-    LONGHAUL_KEY(
-        hash_every,
-        "staleness 0: clocks after which workers compare hashes of their models, and a difference "
-        "ends the run; with spread = \"partial\" where that is after a mean; 0: never",
-        .max = 1e12, .unit = "clocks");
+                 "wait_free, simulate only: share of a step that the backward pass of each part "
+                 "takes, from the input on. Empty: two thirds in all, by parameters");
+    LONGHAUL_KEY(hash_every,
+                 "staleness 0: clocks after which workers compare hashes of their models "
+                 "(\"partial\": if after a mean), and a difference ends the run; 0: never",
+                 .max = 1e12, .unit = "clocks");
     LONGHAUL_KEY(on_divergence,
-                 "where hashes differ; stop: the run ends; adopt: all take the model and the "
-                 "optimiser of the lowest rank and continue, and no lost worker rejoins",
+                 "if hashes differ; adopt: all take the model and the optimiser of the lowest "
+                 "rank, and no lost worker rejoins",
                  .choices = {"stop", "adopt"});
     rule_fields(self, visit);
   }
@@ -57,9 +55,9 @@ struct Config {
   static void spread_fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(spread,
                  "full: to every worker; tree: workers pass them on; site: one worker of each "
-                 "other site passes them on. auto: site where a site has several workers, else "
-                 "full up to 8 workers and tree beyond. partial: to partial_peers others, "
-                 "different ones in each clock, and a mean of all models every mean_every clocks",
+                 "other site passes them on. auto: site if a site has several workers, else full "
+                 "up to 8 workers, then tree. partial: to partial_peers others, which change every "
+                 "clock, and a mean of all models every mean_every clocks",
                  .choices = {"auto", "full", "tree", "site", "partial"});
     LONGHAUL_KEY(partial_peers,
                  "spread = \"partial\": to how many others a worker sends its factors of a clock; "

@@ -28,8 +28,7 @@ struct ShadowConfig {
 
   static void fields(auto& self, auto&& visit) {
     LONGHAUL_KEY(algorithm,
-                 "rule of synchronisation: the mean of all models, the same through a momentum "
-                 "filter, or each trainer's model and a server's centre",
+                 "the mean of all models, the same through a momentum filter, or a server's centre",
                  .choices = {"ma", "bmuf", "easgd"});
     LONGHAUL_KEY(mode,
                  "in parallel with the training, which never waits; or in its loop, every `steps` "
@@ -55,20 +54,19 @@ struct ShadowConfig {
         "background: steps after its last completed round at which a trainer pauses; 0: never",
         .unit = "steps");
     LONGHAUL_KEY(epochs,
-                 "passes over its own data after which a trainer computes no more; the run ends "
-                 "when all are through; 0: as long as the run lasts",
+                 "passes over its own data after which a trainer stops; the run ends when all "
+                 "have; 0: no limit",
                  .unit = "passes");
     LONGHAUL_KEY(lanes,
-                 "threads of one trainer that share its parameters (Hogwild) and interleave their "
-                 "steps: one ends every step_ms and takes `lanes` times that; must be 1 with "
-                 "ma or bmuf in the foreground",
+                 "threads of one trainer that share its parameters (Hogwild): a step ends every "
+                 "step_ms and takes `lanes` times that; 1 with ma or bmuf in the foreground",
                  .min = 1, .max = 256);
     LONGHAUL_KEY(lane_threads,
                  "over sockets each lane computes on a thread of its own; the simulator "
                  "interleaves them all the same; not in the foreground");
     LONGHAUL_KEY(servers,
                  "easgd: nodes that serve a part of the centre each, the server and those behind "
-                 "it, with the role server first; no more than there are nodes",
+                 "it, with the role server first",
                  .min = 1, .max = 64);
     visit_min_sites(visit, self.min_sites);
   }

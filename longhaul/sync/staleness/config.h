@@ -35,28 +35,26 @@ struct LabConfig {
     step(self, visit);
     mitigations(self, visit);
     LONGHAUL_KEY(coherence_every,
-                 "iterations from one figure of gradient coherence to the next; 0: none; else the "
-                 "first worker takes one more gradient in every iteration");
+                 "iterations between figures of gradient coherence, for which the first worker "
+                 "takes one more gradient an iteration; 0: none");
     LONGHAUL_KEY(coherence_samples, "samples of the first worker for that gradient", .min = 1,
                  .max = 1e9);
   }
 
  private:
   static void law(auto& self, auto& visit) {
-    LONGHAUL_KEY(delays,
-                 "by how many iterations an update is applied late: drawn from 0 .. max_delay, "
-                 "constant, geometric, max_delay for one sender drawn for each iteration and 0 for "
-                 "the others, or drawn from `histogram`",
-                 .choices = {"uniform", "constant", "geometric", "straggler", "trace"});
+    LONGHAUL_KEY(
+        delays,
+        "iterations by which an update is late: drawn from 0 .. max_delay, constant, geometric, "
+        "max_delay for one sender drawn for each iteration, or drawn from `histogram`",
+        .choices = {"uniform", "constant", "geometric", "straggler", "trace"});
     LONGHAUL_KEY(max_delay, "the most (s); 0: lock step", .max = 65535, .unit = "iterations");
     LONGHAUL_KEY(histogram,
                  "trace: weights of the delays 0, 1, 2 ..., such as the staleness that another run "
                  "has recorded",
                  .min = 0, .max = 1e15);
     LONGHAUL_KEY(self_delay, "a worker's own updates are late, too");
-    LONGHAUL_KEY(self_ahead,
-                 "scale mean: a worker's own updates count in full at once, as if it trained "
-                 "alone, and by their share from when they are due");
+    LONGHAUL_KEY(self_ahead, "scale mean: a worker's own updates count in full until they are due");
     LONGHAUL_KEY(in_order, "no update overtakes an earlier one of the same sender and receiver");
   }
   static void step(auto& self, auto& visit) {
