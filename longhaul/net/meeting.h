@@ -34,7 +34,11 @@ struct MeetingConfig {
   // No process ends and restarts within this time. A hello that came longer than this before the
   // last peer may belong to an older process of that peer. The node asks that peer again.
   Time fresh{0};
-  Time heard_within{0};     // a process that is heard again within this is alive
+  Time heard_within{0};  // a process that is heard again within this is alive
+  // Limit for the others to connect once a member has begun with this node. The member is connected
+  // with all, but some may only reach this node when they dial it: behind NAT, or a flooded port.
+  // A node that begins without such a process takes it for one that has restarted.
+  Time connect_within{0};
   bool lets_return = true;  // the strategy takes lost nodes back
   // Servers without followers. No other node has their state.
   std::set<Rank> servers = {};
@@ -114,18 +118,23 @@ class Meeting {
   }
 
   bool knows_member() const { return !members_.empty(); }
+  // Returns true if a member has begun with this arriving node.
+  bool is_counted_on() const { return !counts_on_.empty(); }
   bool asks(Rank peer) const { return asking_.contains(peer); }
   // Returns true if this node can begin: all others are connected and begin with it, or a member
-  // has begun with it.
+  // has begun with it and the limit for the others has passed.
   bool complete(Time now) {
     to_ask_.clear();
-    if (!counts_on_.empty()) return true;
     bool all = true, any = false;
     for (Rank rank = 0; rank < place_.size(); ++rank) {
       if (rank == place_.self) continue;
       const bool is_here = here(rank);
       all &= is_here;
       any |= is_here;
+    }
+    if (is_counted_on()) {
+      if (!counts_since_) counts_since_ = now;
+      return all || now - *counts_since_ >= config_.connect_within;
     }
     if (place_.comes_back()) return any;
     if (!all) return all_here_since_.reset(), false;
@@ -410,7 +419,7 @@ class Meeting {
   std::optional<Time> without_member_since_;
   bool told_to_resume_ = false, other_life_ = false;
   std::map<Rank, Time> heard_;  // last hello, while this node arrives
-  std::optional<Time> all_here_since_;
+  std::optional<Time> all_here_since_, counts_since_;
   std::vector<Rank> to_ask_;
 };
 

@@ -22,6 +22,7 @@ struct FedMeeting {
                  .told_so = 1s,
                  .fresh = 1s,
                  .heard_within = 3s,
+                 .connect_within = 12s,
                  .lets_return = lets_return,
                  .servers = std::move(servers)},
                 [this](Rank peer) { return contacts[peer]; }) {}
@@ -184,7 +185,8 @@ TEST(MeetingAlone, OneThatArrivesHasNoRunToRejoin) {
   EXPECT_FALSE(node.meeting.asks(1));
 }
 
-// The member has begun with this process: so does it, whoever else is missing.
+// The member has begun with this process: so does it. Another may be in the run that only has to
+// connect here: it is waited for.
 TEST(MeetingAlone, AMemberThatCountsOnItEndsTheWait) {
   FedMeeting node;
   node.meeting.offer({.newest = 5, .members = 3, .has_before = true, .view = {}});
@@ -194,7 +196,12 @@ TEST(MeetingAlone, AMemberThatCountsOnItEndsTheWait) {
   Hello begun = node.member(1, 201, 77);
   begun.checkpointed = {4, 4};
   EXPECT_EQ(node.answer(begun), "");
-  EXPECT_TRUE(node.meeting.complete(0s));
+  EXPECT_FALSE(node.meeting.complete(1s));
+  EXPECT_FALSE(node.meeting.complete(12s));
+  node.connect(2, 202);
+  EXPECT_TRUE(node.meeting.complete(12s));
+  node.contacts.erase(2);
+  EXPECT_TRUE(node.meeting.complete(13s)) << "it may be lost";
   EXPECT_EQ(**node.meeting.choose_checkpoint(), 4u) << "what they resumed from";
   node.meeting.open();
   EXPECT_EQ(node.meeting.life(), 77u);

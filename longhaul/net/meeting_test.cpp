@@ -371,10 +371,13 @@ Session::Session(Cluster& cluster, Rank rank, bool asks)
       asks_(asks),
       process_(++cluster.processes_),
       place_(place_in(cluster, rank, asks)),
-      meeting_(
-          place_,
-          {.process = process_, .nothing_to_rejoin = kGrace, .told_so = 1s, .heard_within = 3s},
-          [this](Rank peer) { return contact(peer); }),
+      meeting_(place_,
+               {.process = process_,
+                .nothing_to_rejoin = kGrace,
+                .told_so = 1s,
+                .heard_within = 3s,
+                .connect_within = 5s},
+               [this](Rank peer) { return contact(peer); }),
       began_(cluster.now_),
       probed_(cluster.now_) {
   for (Rank peer = 0; peer < cluster.size_; ++peer)

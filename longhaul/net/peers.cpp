@@ -61,6 +61,7 @@ Peers::Peers(Loop& loop, PeersConfig config, const Place& place, Events& events)
                 .told_so = config_.nothing_to_rejoin / 3,
                 .fresh = kFresh,
                 .heard_within = 3 * config_.heartbeat,
+                .connect_within = kProbeAgain + 2s,
                 .lets_return = config_.lets_return,
                 .servers = config_.servers},
                [this](Rank peer) { return contact(peer); }),
@@ -283,7 +284,8 @@ Status Peers::connect_all(const std::function<bool()>& failed) {
     for (const Rank peer : meeting_.to_ask()) ask_again(peer);
     return false;
   };
-  if (loop_.run_until(began + config_.connect_timeout, done)) return Ok{};
+  if (loop_.run_until(began + config_.connect_timeout, done) || meeting_.is_counted_on())
+    return Ok{};
   const bool waits = !place_.comes_back() && meeting_.holds_state();
   const auto gone = [&] { return !place_.comes_back() && meeting_.state_is_gone(); };
   if (gone()) return Ok{};  // choose_checkpoint() returns the reason
