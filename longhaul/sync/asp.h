@@ -115,7 +115,7 @@ struct Asp {
         {.name = "asp",
          .summary = "add every worker's step to the server's model as it comes (ASP, DC-ASGD)",
          .traits = {.when_lost = "continues without it, its updates stay; without the server the "
-                                 "run ends, unless [server] standby_every gives it a follower",
+                                 "others wait, unless [server] standby_every gives it a follower",
                     .lets_return = true},
          .costs = {{.rounds = "every step",
                     .sent = "S, and receives S",

@@ -167,7 +167,7 @@ struct AsyncDiLoCo {
          .summary = "add the sum of each worker's local steps to the server's model as it comes, "
                     "with delayed momentum",
          .traits = {.when_lost = "continues without it, its updates stay; without the server the "
-                                 "run ends, unless [server] standby_every gives it a follower",
+                                 "others wait, unless [server] standby_every gives it a follower",
                     .lets_return = true},
          // A momentum of 0.9 needs more rounds to settle.
          .small = {{"momentum", {0.5}}},

@@ -17,7 +17,7 @@ SyncEntry Easgd::entry() {
        .traits = {.no_feedback = "keeps what was not sent by itself",
                   .when_lost =
                       "continues without it, its moves of the centre stay; without the server the "
-                      "run ends, unless [server] standby_every gives it a follower",
+                      "others wait, unless [server] standby_every gives it a follower",
                   .lets_return = true},
        .costs = {{.rounds = "every H steps (10)",
                   .sent = "S, and receives S",

@@ -90,7 +90,7 @@ struct FedAsync {
          .traits = {.no_feedback = "sends its model, which must not hold what was lost of another",
                     .takes_unbiased = false,
                     .when_lost = "continues without it, its updates stay; without the server the "
-                                 "run ends, unless [server] standby_every gives it a follower",
+                                 "others wait, unless [server] standby_every gives it a follower",
                     .lets_return = true},
          .costs = {{.rounds = "every H steps (20)",
                     .sent = "S, and receives S",

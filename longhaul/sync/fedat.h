@@ -200,7 +200,7 @@ struct FedAt {
                     .takes_unbiased = false,
                     .when_lost =
                         "its tier goes on without it, what it gave counts; without the server the "
-                        "run ends, unless [server] standby_every gives it a follower",
+                        "others wait, unless [server] standby_every gives it a follower",
                     .lets_return = true},
          .costs = {{.rounds = "a tier's H steps (10)",
                     .sent = "S, and receives S",

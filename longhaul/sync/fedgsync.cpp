@@ -9,7 +9,7 @@ SyncEntry FedGSync::entry() {
       {.name = "fedgsync",
        .summary = "workers grouped by their data: a round waits for a quota of each group",
        .traits = {.when_lost = "what it gave counts, quotas are of who is left; without the server "
-                               "the run ends, unless [server] standby_every gives it a follower",
+                               "the others wait, unless [server] standby_every gives it a follower",
                   .lets_return = true},
        // Groups are formed again within a few rounds.
        .small = {{"regroup", {std::int64_t{3}}}},

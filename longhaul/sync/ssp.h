@@ -125,7 +125,7 @@ struct Ssp {
                     "slowest",
          .traits = {.when_lost =
                         "leaves the minimum that others wait for, its updates stay; without the "
-                        "server the run ends, unless [server] standby_every gives it a follower",
+                        "server the others wait, unless [server] standby_every gives it a follower",
                     .lets_return = true},
          .costs = {{.rounds = "every step",
                     .sent = "S; receives S every s steps",
