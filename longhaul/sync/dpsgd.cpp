@@ -45,6 +45,7 @@ class Dpsgd final : public PeerStrategy {
         {.name = "dpsgd",
          .summary = "mix the models of neighbours in a graph, round by round",
          .traits = {.takes_outer = false,
+                    .no_feedback = "averages models, whose error must not be added to the next",
                     .takes_unbiased = false,  // whole models
                     .when_lost = "the others rebuild the graph without it and continue",
                     .lets_return = true,
