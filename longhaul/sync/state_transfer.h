@@ -3,7 +3,9 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// A state that nobody waits for is sent beside the rounds, behind the vectors of its connection.
+// A state that nobody waits for is sent beside the rounds, one short chunk at a time, so that no
+// vector waits for more than a chunk. Two thirds of the link are the vectors', which may come from
+// other nodes, too: after a chunk the sender rests for twice the time that the chunk took.
 //
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
@@ -18,7 +20,8 @@
 namespace longhaul::sync {
 
 class StateTransfer final : public Machine {
-  static constexpr Service kBulk{.priority = 4}, kBesideRounds{.priority = 4, .order = ~0u};
+  // Its own class beside rounds: the chunk takes no room of a vector's, and goes before the next.
+  static constexpr Service kBulk{.priority = 4}, kBesideRounds{.priority = 5};
 
   // A model, its anchor, what two moments of the outer and of the local optimiser take, and room
   // for the rest.
@@ -59,8 +62,7 @@ class StateTransfer final : public Machine {
     LH_CHECK(transferred.bytes && !transferred.bytes->empty() &&
              transferred.bytes->size() <= most_bytes(turn.place()));
     unconfirmed_[to] = transferred.round;
-    outgoing_[to] = {.transferred = std::move(transferred),
-                     .service = beside_rounds ? kBesideRounds : kBulk};
+    outgoing_[to] = {.transferred = std::move(transferred), .is_beside_rounds = beside_rounds};
     send_more(to, turn);
   }
 
@@ -130,7 +132,18 @@ class StateTransfer final : public Machine {
     });
   }
 
-  void on_writable(Rank peer, Turn& turn) override { send_more(peer, turn); }
+  void on_writable(Rank peer, Turn& turn) override {
+    const auto it = outgoing_.find(peer);
+    if (it == outgoing_.end()) return;
+    Outgoing& going = it->second;
+    if (going.chunk_since && turn.room(peer, kBesideRounds) == Credits::kPerClass) {
+      going.rests_until =
+          turn.now() + kRest * (turn.now() - *std::exchange(going.chunk_since, std::nullopt));
+      turn.set_timer(*this, TimerId{peer}, going.rests_until);
+    }
+    send_more(peer, turn);
+  }
+  void on_timer(TimerId peer, Turn& turn) override { send_more(Rank(peer), turn); }
   void on_view(const View& before, Turn& turn) override {
     const View& view = turn.view();
     std::erase_if(outgoing_, [&](const auto& entry) { return !view.has(entry.first); });
@@ -154,9 +167,11 @@ class StateTransfer final : public Machine {
  private:
   struct Outgoing {
     TransferredState transferred;
+    bool is_beside_rounds = false;
     std::uint64_t sent = 0;
-    Service service = kBulk;
-    void state(Archive& ar) { ar(transferred, sent, service.order); }
+    std::optional<Time> chunk_since = {};  // beside rounds: a chunk is in transit
+    Time rests_until{0};
+    void state(Archive& ar) { ar(transferred, is_beside_rounds, sent, chunk_since, rests_until); }
   };
   struct Incoming {
     Round round = 0;
@@ -166,18 +181,30 @@ class StateTransfer final : public Machine {
     Time first{0}, latest{0};  // arrival of its first and newest chunk
     void state(Archive& ar) { ar(round, last, total, bytes, first, latest); }
   };
+  static constexpr int kRest = 2;
+
+  // Returns true if a chunk can be sent.
+  static bool has_room(Rank to, const Outgoing& going, const Turn& turn) {
+    if (!going.is_beside_rounds) return turn.room(to, kBulk) > 0;
+    return turn.room(to, kBesideRounds) == Credits::kPerClass && turn.now() >= going.rests_until;
+  }
+
   void send_more(Rank to, Turn& turn) {
     const auto it = outgoing_.find(to);
     if (it == outgoing_.end()) return;
-    auto& [transferred, sent, service] = it->second;
-    const std::uint64_t total = transferred.bytes->size();
-    while (sent < total && turn.room(to, service) > 0) {
-      const std::uint64_t length = std::min(total - sent, turn.place().chunk() * sizeof(float));
-      turn.send(to, StatePart{transferred.round, transferred.last, sent, total},
-                Payload(transferred.bytes, sent, length), service);
-      sent += length;
+    Outgoing& going = it->second;
+    const auto& [round, last, bytes] = going.transferred;
+    const std::uint64_t total = bytes->size();
+    const std::uint64_t chunk =
+        turn.place().chunk() * sizeof(float) / (going.is_beside_rounds ? 4 : 1);
+    while (going.sent < total && has_room(to, going, turn)) {
+      const std::uint64_t length = std::min(total - going.sent, chunk);
+      turn.send(to, StatePart{round, last, going.sent, total}, Payload(bytes, going.sent, length),
+                going.is_beside_rounds ? kBesideRounds : kBulk);
+      going.sent += length;
+      going.chunk_since = turn.now();
     }
-    if (sent == total) outgoing_.erase(it);
+    if (going.sent == total) outgoing_.erase(it);
   }
 
   Status take(Rank from, const StatePart& part, const Payload& body, Turn& turn) {

@@ -9,6 +9,7 @@
 namespace longhaul::sync {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::OneNode;
 using TransferredState = StateTransfer::TransferredState;
 using StatePart = StateTransfer::StatePart;
@@ -106,30 +107,56 @@ TEST_F(StateTransferTest, AStateComesInPiecesAsTheLinkHasRoom) {
   EXPECT_FALSE(receiver.transfer.received());
 }
 
-TEST_F(StateTransferTest, BesideRoundsVectorsGoFirst) {
+// Its chunks are a quarter as long as others, and one is in transit at a time.
+TEST_F(StateTransferTest, BesideRoundsOneShortChunkIsInTransit) {
   giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn,
                       /*beside_rounds=*/true);
-  giver.save_and_load();
-  auto sends = giver.take_sends();
-  ASSERT_EQ(sends.size(), 2u);
-  EXPECT_EQ(sends[0].service.order, ~0u);
-  receiver.node.context.now = Time{2000000000};
-  carry({sends[0]});
-  receiver.node.context.now = Time{5000000000};
-  carry({sends[1]});
-  EXPECT_EQ(receiver.transfer.waiting_for("-"),
-            "the model of round 6: 0.0 of 0.0 MB are here, about 1 s left")
-      << "3 s for 8 of 10 bytes";
-  giver.take_off(2, sends);
-  sends = giver.take_sends();
-  ASSERT_EQ(sends.size(), 1u);
-  EXPECT_EQ(sends[0].service.order, ~0u);
-  carry(sends);
+  for (int sent = 0; sent < 10; ++sent) {
+    giver.save_and_load();
+    const auto sends = giver.take_sends();
+    ASSERT_EQ(sends.size(), 1u);
+    EXPECT_EQ(sends[0].message.body.size(), 1u);
+    receiver.node.context.now = 2s + sent * 1s;
+    EXPECT_FALSE(receiver.transfer.received());
+    carry(sends);
+    if (sent == 3) {
+      EXPECT_EQ(receiver.transfer.waiting_for("-"),
+                "the model of round 6: 0.0 of 0.0 MB are here, about 4 s left")
+          << "3 s for 4 of 10 bytes";
+    }
+    giver.take_off(2, sends);
+  }
+  EXPECT_TRUE(giver.take_sends().empty());
   EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
   EXPECT_EQ(receiver.transfer.waiting_for("-"), "-");
   EXPECT_TRUE(giver.transfer.sends_to(2)) << "until it says that it has it";
   EXPECT_TRUE(giver.hear(2, StateReceived{5}));
   EXPECT_FALSE(giver.transfer.sends_to(2));
+}
+
+TEST_F(StateTransferTest, BesideRoundsItRestsAfterAChunk) {
+  giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn,
+                      /*beside_rounds=*/true);
+  Time now = 0s;
+  for (const Time took : {2s, 5s, 1s}) {
+    const auto chunk = giver.take_sends();
+    ASSERT_EQ(chunk.size(), 1u);
+    giver.node.context.now = now += took;
+    giver.save_and_load();
+    giver.take_off(2, chunk);
+    const auto timers = giver.node.done<SetTimer>();
+    ASSERT_EQ(timers.size(), 1u);
+    EXPECT_EQ(timers[0].at, now + 2 * took);
+    for (const Time at : {now, timers[0].at - 1ns}) {
+      giver.node.context.now = at;
+      giver.transfer.on_writable(2, giver.node.turn);
+      EXPECT_TRUE(giver.take_sends().empty());
+    }
+    giver.node.context.now = now = timers[0].at;
+    giver.save_and_load();
+    giver.transfer.on_timer(timers[0].id, giver.node.turn);
+  }
+  EXPECT_EQ(giver.take_sends().size(), 1u);
 }
 
 TEST_F(StateTransferTest, ANewerStateIsSentOnRequest) {
