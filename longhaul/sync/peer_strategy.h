@@ -4,8 +4,8 @@
 // change of the members, returns, and the end of the run: the mean of all models (final_return.h).
 // A derived class has the exchange of a round, and channels of one view (ChannelConfig::one_view).
 //
-// A round is begin_round(), `steps` local steps, on_steps_done(), and end_round() in each turn
-// until it returns true.
+// A round begins when is_ready() returns true. It is begin_round(), `steps` local steps,
+// on_steps_done(), and end_round() in each turn until it returns true.
 //
 // Each worker enters a view in a round of its own, and sends it to its peers, the workers that it
 // may exchange with. Nothing of the view before is in transit then. When the rounds of all peers
@@ -17,6 +17,7 @@
 // latest round of its older peers, those that have taken part longer, which wait for it. So it is
 // never behind all of its peers, and returns do not increase the maximum lead of a worker.
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,21 +43,24 @@ enum class PeerPhase : std::uint8_t {
 };
 
 // PeerModels is a stream of models between peers: from each peer one model for each round in which
-// the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer.
+// the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. `is_model`
+// admits contents by their shape; without it all values of the layout are a model.
 template <Fielded Header>
 class PeerModels {
  public:
   struct Model {
     Header header;
-    Snapshot values;  // empty in a phantom job
-    void state(Archive& ar) {
-      ar(header);
-      archive_snapshot(ar, values);
-    }
+    VectorContent content;
+    const Snapshot& values() const { return content.values(); }  // empty in a phantom job
+    void state(Archive& ar) { ar(header, content); }
   };
 
-  PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place)
+  PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place,
+             std::function<bool(const ContentShape&)> is_model = {})
       : all_{0, place.layout->size()},
+        is_model_(is_model ? std::move(is_model) : [all = all_](const ContentShape& shape) {
+          return shape.kind == ContentKind::values && shape.range == all;
+        }),
         most_(most),
         channel_(place,
                  {.stream = std::move(stream),
@@ -66,8 +70,7 @@ class PeerModels {
                  [this](Rank from, const Header&, const ContentShape& shape) -> Result<bool> {
                    if (!std::ranges::binary_search(peers_, from))
                      return malformed("a model of no peer");
-                   if (shape.kind != ContentKind::values || shape.range != all_)
-                     return malformed("a vector that is no model");
+                   if (!is_model_(shape)) return malformed("a vector that is no model");
                    return true;
                  }) {}
   PeerModels(const PeerModels&) = delete;
@@ -75,10 +78,13 @@ class PeerModels {
   // The strategy's child, and argument of its within(); `below` is a turn as it sees it.
   VectorChannel<Header>& channel() { return channel_; }
 
+  void send(const std::vector<Rank>& to, const Header& header, VectorContent model,
+            const SendOptions& options, Turn& below) {
+    if (!to.empty()) channel_.send(to, header, std::move(model), options, below);
+  }
   void send(const std::vector<Rank>& to, const Header& header, Snapshot model,
             const SendOptions& options, Turn& below) {
-    if (!to.empty())
-      channel_.send(to, header, VectorContent::values(std::move(model), all_), options, below);
+    send(to, header, VectorContent::values(std::move(model), all_), options, below);
   }
   // Returns the model as `to` would read it if it were sent next.
   std::vector<float> as_received(std::span<const float> model, Rank to,
@@ -91,11 +97,12 @@ class PeerModels {
     channel_.drop_lost();  // with their view
     while (auto one = channel_.poll(below))
       if (auto& models = models_[one->from]; models.size() < most_)
-        models.push_back({std::move(one->header), one->content.values()});
+        models.push_back({std::move(one->header), std::move(one->content)});
     return lacking(from).empty();
   }
+  bool has(Rank from) const { return models_.contains(from); }
   std::vector<Rank> lacking(std::vector<Rank> from) const {
-    std::erase_if(from, [&](Rank rank) { return models_.contains(rank); });
+    std::erase_if(from, [&](Rank rank) { return has(rank); });
     return from;
   }
   // Returns the next model of a peer, once.
@@ -119,12 +126,12 @@ class PeerModels {
     ar(peers_, models_);
     for (const auto& [rank, models] : models_)
       for (const Model& model : models)
-        if (model.values && !model.values->empty() && model.values->size() != all_.length)
-          ar.fail("holds a model of another size");
+        if (!is_model_(model.content.shape())) ar.fail("holds a model of another size");
   }
 
  private:
   const Range all_;
+  const std::function<bool(const ContentShape&)> is_model_;
   const std::size_t most_;
   std::vector<Rank> peers_;  // of the view
   VectorChannel<Header> channel_;
@@ -142,7 +149,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   using Messages = MessageList<EnteredView>;
 
   void on_start(Turn& turn) final {
-    phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
+    phase_ = turn.place().comes_back() ? Phase::outside : Phase::deciding;
     enter_view(turn);
   }
 
@@ -167,11 +174,11 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
   void on_computed(const Computed& computed, Turn& turn) final {
     if (phase_ != Phase::computing) return;  // the run has failed
-    if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+    if (steps_ > 0 && !turn.place().phantom) turn.record("train_loss", done_, computed.loss);
     samples_ += double(computed.samples);
     phase_ = Phase::exchanging;
     asked_ = turn.now();
-    on_steps_done(turn);
+    if (!begins_again_) on_steps_done(turn);
   }
 
   // The overlay starts after its parent: the first round begins here.
@@ -192,21 +199,22 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::deciding) return stop_.waiting_for();
     if (phase_ == Phase::averaging) return final_.waiting_for();
     if (phase_ == Phase::entering) return "the rounds of ranks" + listed(unknown(older_peers()));
-    if (phase_ == Phase::exchanging && !has_begun_view_)
-      return "the rounds of ranks" + listed(unknown(peers_));
-    return phase_ == Phase::exchanging ? "round " + std::to_string(done_) + ": " + missing() : "";
+    if (phase_ != Phase::ready && phase_ != Phase::exchanging) return "";
+    if (!has_begun_view_) return "the rounds of ranks" + listed(unknown(peers_));
+    return "round " + std::to_string(done_) + ": " + missing();
   }
 
   void state(Archive& ar) override {
     ar.expect(std::string(name_));
     ar(phase_, done_, epoch_, returned_, peers_, rounds_, has_begun_view_, samples_, asked_);
-    ar(newcomers_);
+    ar(waited_, begins_again_, newcomers_);
     if (has_begun_view_ && !unknown(peers_).empty()) ar.fail("holds a view without all its rounds");
   }
 
  protected:
   using Phase = PeerPhase;
-  // `apart`: the maximum lead of a worker over another, in rounds.
+  // `steps`: local steps of a round; 0: begin_round() calls turn.compute(). `apart`: the maximum lead
+  // of a worker over another, in rounds.
   struct Terms {
     std::string_view name;
     std::uint32_t steps = 1;
@@ -231,12 +239,19 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // also in on_view_begun(); in the other hooks it is at a step boundary.
   virtual std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn&) = 0;
   virtual void on_view_begun(Turn&) {}
+  // Returns true when the local steps can begin. Called again in each turn. For strategies that
+  // compute with models of the same round.
+  virtual bool is_ready(Turn&) { return true; }
   virtual void begin_round(Turn&) {}
   virtual void on_steps_done(Turn&) {}
   // Returns true when params() is the model after this round. Called again in each turn.
   virtual bool end_round(Turn&) = 0;
-  // Returns what end_round() waits for, for the user: "models of ranks 1 4".
+  // Returns what is_ready() or end_round() waits for, for the user: "models of ranks 1 4".
   virtual std::string missing() const = 0;
+  // Returns true if no round follows, by a rule of the strategy besides [stop].
+  virtual bool is_over() const { return false; }
+  // Archives what a returned worker needs besides the model. Both ends call it.
+  virtual void archive_beside_model(Archive&) {}
 
   // --- calls for strategies ----------------------------------------------------------------------
   const std::vector<Rank>& peers() const { return peers_; }
@@ -247,6 +262,10 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     return ranks;
   }
   Epoch epoch() const { return epoch_; }
+  // For peers_among(): when the new view has begun, all workers begin the latest one of their rounds
+  // again. Missed rounds pass with the current model. A result of the learner from before is
+  // dropped without on_steps_done(). All workers must be peers, and all must call it.
+  void begin_again() { begins_again_ = true; }
   // Returns true if params() can be sent. False: the run has failed.
   bool is_finite(Turn& turn) {
     if (all_finite(turn.params())) return true;
@@ -302,13 +321,17 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
       case Phase::entering:
         return enter_run(turn);
       case Phase::ready:
+        if (begins_again_) return begin_latest(turn);
+        if (!is_ready(turn)) return false;
         phase_ = Phase::computing;
+        waited_ = turn.now() - asked_;
         begin_round(turn);
-        if (phase_ == Phase::computing) turn.compute(LocalStep{}, steps_);
+        if (phase_ == Phase::computing && steps_ > 0) turn.compute(LocalStep{}, steps_);
         return false;
       case Phase::exchanging:
+        if (begins_again_) return begin_latest(turn);
         if (!has_begun_view_ || !end_round(turn)) return false;
-        turn.record("wait_s", done_, seconds(turn.now() - asked_));
+        turn.record("wait_s", done_, seconds(waited_ + turn.now() - asked_));
         phase_ = Phase::deciding;
         count_round(turn);
         return true;
@@ -322,10 +345,13 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   }
 
   bool decide(Turn& turn) {
-    const StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+    StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+    if (is_over()) step = StopRule::Step::stop;
     if (step == StopRule::Step::stop) return begin_mean(turn);
-    if (step == StopRule::Step::go_on) phase_ = Phase::ready;
-    return step == StopRule::Step::go_on;
+    if (step == StopRule::Step::wait) return false;
+    phase_ = Phase::ready;
+    asked_ = turn.now();
+    return true;
   }
 
   // Counts one more round as done, with the current model.
@@ -350,6 +376,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     ar(done_, samples_);
     stop_.hand_over(ar);
     ar.floats(turn.params());
+    archive_beside_model(ar);
   }
 
   bool take_state(Turn& turn) {
@@ -363,20 +390,30 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     return true;
   }
 
-  // Passes the missed rounds with the current model.
   bool enter_run(Turn& turn) {
     const std::vector<Rank> older = older_peers();
-    if (!unknown(older).empty()) return false;
+    if (!unknown(older).empty() || !pass_rounds(older, turn)) return false;
+    send_round(turn);
+    return true;
+  }
+
+  bool begin_latest(Turn& turn) {
+    if (!has_begun_view_) return false;
+    begins_again_ = false;
+    return pass_rounds(peers_, turn);
+  }
+
+  // Passes the rounds before the latest one of these peers with the current model.
+  bool pass_rounds(const std::vector<Rank>& peers, Turn& turn) {
     Round first = done_;
-    for (const Rank peer : older) first = std::max(first, rounds_.at(peer));
+    for (const Rank peer : peers) first = std::max(first, rounds_.at(peer));
     if (first > done_ + kMostMissed * apart_) {
       fail(malformed("a peer says that it is in round " + std::to_string(first) +
-                     ", the senior worker was in round " + std::to_string(done_)),
+                     "; the model of this worker is of round " + std::to_string(done_)),
            turn);
       return false;
     }
     while (done_ < first) count_round(turn);
-    send_round(turn);
     phase_ = Phase::deciding;
     return true;
   }
@@ -409,7 +446,9 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   std::vector<Rank> peers_;         // in that view
   std::map<Rank, Round> rounds_;    // rounds in which this node and its peers have entered it
   bool has_begun_view_ = false;     // the rounds of all peers are known
+  bool begins_again_ = false;       // when it has begun
   Time asked_{0};                   // start of the wait for others
+  Time waited_{0};                  // in this round before its local steps
 };
 
 }  // namespace longhaul::sync
