@@ -58,9 +58,7 @@ class PeerModels {
   PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place,
              std::function<bool(const ContentShape&)> is_model = {})
       : all_{0, place.layout->size()},
-        is_model_(is_model ? std::move(is_model) : [all = all_](const ContentShape& shape) {
-          return shape.kind == ContentKind::values && shape.range == all;
-        }),
+        is_model_(std::move(is_model)),
         most_(most),
         channel_(place,
                  {.stream = std::move(stream),
@@ -70,7 +68,7 @@ class PeerModels {
                  [this](Rank from, const Header&, const ContentShape& shape) -> Result<bool> {
                    if (!std::ranges::binary_search(peers_, from))
                      return malformed("a model of no peer");
-                   if (!is_model_(shape)) return malformed("a vector that is no model");
+                   if (!fits(shape)) return malformed("a vector that is no model");
                    return true;
                  }) {}
   PeerModels(const PeerModels&) = delete;
@@ -126,10 +124,14 @@ class PeerModels {
     ar(peers_, models_);
     for (const auto& [rank, models] : models_)
       for (const Model& model : models)
-        if (!is_model_(model.content.shape())) ar.fail("holds a model of another size");
+        if (!fits(model.content.shape())) ar.fail("holds a model of another size");
   }
 
  private:
+  bool fits(const ContentShape& shape) const {
+    return is_model_ ? is_model_(shape) : shape.kind == ContentKind::values && shape.range == all_;
+  }
+
   const Range all_;
   const std::function<bool(const ContentShape&)> is_model_;
   const std::size_t most_;
@@ -213,8 +215,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
  protected:
   using Phase = PeerPhase;
-  // `steps`: local steps of a round; 0: begin_round() calls turn.compute(). `apart`: the maximum lead
-  // of a worker over another, in rounds.
+  // `steps`: local steps of a round; 0: begin_round() calls turn.compute(). `apart`: the maximum
+  // lead of a worker over another, in rounds.
   struct Terms {
     std::string_view name;
     std::uint32_t steps = 1;
@@ -262,8 +264,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     return ranks;
   }
   Epoch epoch() const { return epoch_; }
-  // For peers_among(): when the new view has begun, all workers begin the latest one of their rounds
-  // again. Missed rounds pass with the current model. A result of the learner from before is
+  // For peers_among(): when the new view has begun, all workers begin the latest one of their
+  // rounds again. Missed rounds pass with the current model. A result of the learner from before is
   // dropped without on_steps_done(). All workers must be peers, and all must call it.
   void begin_again() { begins_again_ = true; }
   // Returns true if params() can be sent. False: the run has failed.

@@ -56,11 +56,11 @@ class DualLedger final : public Machine {
     return found == duals_.end() ? nullptr : &found->second;
   }
 
-  // Deletes the duals for workers outside of a new view, and sends Steps to these others, ascending.
+  // Deletes the duals for workers outside of a new view, and sends Steps to these others,
+  // ascending.
   void enter_view(const std::vector<Rank>& others, Turn& turn) {
-    std::erase_if(duals_, [&](const auto& one) {
-      return !std::ranges::binary_search(others, one.first);
-    });
+    std::erase_if(duals_,
+                  [&](const auto& one) { return !std::ranges::binary_search(others, one.first); });
     for (const Rank rank : others)
       turn.send(rank, Steps{of(rank) ? of(rank)->steps : 0}, {}, kControl);
   }

@@ -188,8 +188,7 @@ class Stopping final : public Machine {
   }
 
   void apply(Turn& turn) {
-    for (const auto& [round, error] : judge(live_workers(turn)))
-      turn.record("error", round, error);
+    for (const auto& [round, error] : judge(live_workers(turn))) turn.record("error", round, error);
     if (end_ > 0 || !fired_) return;
     end_ = next_ + 2 * workers_ + 2;
     turn.record("rule_holds", *fired_, 1);
