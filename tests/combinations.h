@@ -46,8 +46,6 @@ const std::vector<Variant<TransferEntry>>& transfer_variants();
 const std::vector<Variant<CodecEntry>>& codec_variants();
 const std::vector<Variant<OuterEntry>>& outer_variants();
 
-// Does it go on after a loss? Strategies that declare that they stop say so in their first word.
-inline bool goes_on(const SyncEntry& sync) { return !sync.traits.when_lost.starts_with("stops"); }
 // Do its bits depend on times? Those of a forest that learns its rates do, whatever its entry says.
 bool by_schedule(const Variant<OverlayEntry>&);
 // An outer momentum of 0.9 adds up ten updates. Where one is of many local steps, the first rounds

@@ -40,6 +40,9 @@ TEST(Gossip, AdpsgdEndsWithAnyDelaysAndTwoLosses) {
 }
 TEST(Gossip, DpsgdEndsWithAnyDelaysAndTwoLosses) { expect_an_end_after_two_losses("dpsgd", 300); }
 TEST(Gossip, NoLoCoEndsWithAnyDelaysAndTwoLosses) { expect_an_end_after_two_losses("noloco", 200); }
+TEST(Gossip, StalenessLabEndsWithAnyDelaysAndTwoLosses) {
+  expect_an_end_after_two_losses("staleness_lab", 300);
+}
 // Results depend on rounds and ranks, also in groups of three, whose members end a round in
 // different order.
 TEST(Gossip, NoLoCoHasTheSameModelsWithAnyDelays) {

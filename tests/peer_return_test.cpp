@@ -1,8 +1,9 @@
-// Strategies whose workers talk to single peers, when workers are killed and return several times:
-// at any moments, also while they are given what the others know, and whoever gives it to them. All
-// end, with equal models; convex ones at the optimum of all data.
-#include "longhaul/sim/testing/checker.h"
+// Strategies whose workers exchange with single peers. Workers are killed and return several times,
+// at any moment, also while they receive the state or send it. All end with equal models; convex
+// models at the optimum of all data.
+#include <cmath>
 
+#include "longhaul/sim/testing/checker.h"
 #include "tests/repeated_deaths.h"
 
 namespace longhaul::conformance {
@@ -37,7 +38,7 @@ void add_sfb(std::vector<Variant<SyncEntry>>& all) {
 std::vector<Variant<SyncEntry>> of_peers() {
   std::vector<Variant<SyncEntry>> all;
   for (const Variant<SyncEntry>& one : sync_variants())
-    for (const char* name : {"lag", "adpsgd", "dpsgd", "noloco", "gadmm", "sfb"})
+    for (const char* name : {"lag", "adpsgd", "dpsgd", "noloco", "staleness_lab", "gadmm", "sfb"})
       if (one.entry->name == std::string(name) && traits_of(one).lets_return) all.push_back(one);
   add_sfb(all);
   if (kStride > 1) std::erase_if(all, [](const auto& one) { return one.number > 0; });
@@ -80,8 +81,38 @@ TEST_P(PeerReturn, KilledAgainAndAgainAllEndAlike) {
   EXPECT_GT(returned, runs);
 }
 
-// What the dead worker had told is forgotten, and what it tells anew counts: the optimum is that of
-// all data, not of those who stayed.
+// All updates of the lab are due after the end, so no model moves before it. Only a returned worker
+// begins with another model: it has all held updates.
+TEST(StalenessLabReturn, AWorkerBeginsWithAllThatTheOthersHold) {
+  JobSpec spec = peers_spec(variant_named(sync_variants(), "staleness_lab"), 1);
+  spec.parts.sync.settings = {{"delays", {std::string("constant")}},
+                              {"max_delay", {std::int64_t(1000)}}};
+  constexpr Rank kBack = 2;
+  Job job(spec);
+  const std::vector<float> start = job.params(0);
+  while (job.world().node(0).strategy().rounds_done() < 9) ASSERT_TRUE(job.step());
+  job.kill(kBack);
+  while (!job.declared_lost(kBack)) ASSERT_TRUE(job.step());
+  job.restart(kBack);
+  while (job.world().node(kBack).strategy().rounds_done() == 0) ASSERT_TRUE(job.step());
+  EXPECT_EQ(job.params(0), start);
+  const std::vector<float> back = job.params(kBack);
+  while (job.step()) {
+  }
+  expect_ended_alike(job);
+  const std::vector<float> end = job.params(0);
+  double square = 0, product = 0, way = 0;
+  for (std::size_t i = 0; i < end.size() - spec.buffers; ++i) {
+    const double a = double(back[i]) - double(start[i]), b = double(end[i]) - double(start[i]);
+    square += a * a, product += a * b, way += b * b;
+  }
+  EXPECT_GT(product, 0.9 * std::sqrt(square * way));  // towards the end model
+  EXPECT_GT(square, 0.01 * way);
+  EXPECT_LT(square, way);
+}
+
+// A returned worker counts with its new values only: the model comes to the optimum of all data,
+// not to that of the workers which stayed.
 TEST_P(ConvexPeerReturn, AModelComesToTheOptimumOfAll) {
   std::uint64_t compared = 0;
   for (std::uint64_t seed = 1; seed <= 6; seed += kStride > 1 ? 6 : 1) {

@@ -94,7 +94,7 @@ class Dpsgd final : public PeerStrategy {
         config_(config),
         rates_(config.graph == "best_rate" ? overlay::rates_of(parts.network, place)
                                            : overlay::RateBelief{}),
-        models_("dpsgd", kModelsOfANeighbour, parts, place) {
+        models_("models", kModelsOfANeighbour, parts, place) {
     own(models_.channel(), {1, "channel"});
   }
 
@@ -135,10 +135,11 @@ class Dpsgd final : public PeerStrategy {
     for (auto& [rank, edge] : edges_) edge.holds = true, edge.copy = own_;
   }
 
-  void begin_round(Turn& turn) override {
+  std::optional<Work> begin_round(Turn& turn) override {
     if (config_.order == "published") announce(turn);
+    return LocalStep{};
   }
-  void on_steps_done(Turn& turn) override {
+  void on_steps_done(const Computed&, Turn& turn) override {
     if (config_.order == "adapt_then_combine") announce(turn);
   }
 

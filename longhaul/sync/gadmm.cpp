@@ -132,14 +132,14 @@ class Gadmm final : public PeerStrategy {
   }
 
   Gadmm(const Config& config, SyncParts parts, const Place& place)
-      : PeerStrategy({.name = "gadmm", .steps = 0, .apart = iterations_apart(place)},
+      : PeerStrategy({.name = "gadmm", .apart = iterations_apart(place), .has_train_loss = false},
                      std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
         size_(place.layout->parameters().length),
         chains_(chains_of(config, parts, place)),
-        models_("gadmm", kUnreadModels, parts, place,
-                [this](const ContentShape& shape) { return is_model(shape); }),
+        models_("models", kUnreadModels, parts, place,
+                [this](const GadmmHeader&, const ContentShape& shape) { return is_model(shape); }),
         stopping_({.rule = place.phantom ? "rounds" : config.stop_when,
                    .least = config.least,
                    .tolerance = config.tolerance,
@@ -210,7 +210,8 @@ class Gadmm final : public PeerStrategy {
       seen_[rank] = theta_;
   }
 
-  void archive_beside_model(Archive& ar) override {
+  void archive_model(Archive& ar, Turn& turn) override {
+    PeerStrategy::archive_model(ar, turn);
     ar(start_, theta_);
     if (!has_models()) ar.fail("holds a model of another size");
   }
@@ -218,11 +219,6 @@ class Gadmm final : public PeerStrategy {
     const std::size_t size = parameter_count(place_);
     return theta_.size() == size &&
            start_.size() == (config_.method == "dual_averaging" ? size : 0);
-  }
-
-  bool is_ready(Turn& turn) override {
-    if (!has_position_) find_position(turn);
-    return read_models(turn) && !stopping_.holds_back(done_, place_.self, workers());
   }
 
   // Finds this worker's position in the chain, and sends its model to new neighbours.
@@ -283,8 +279,11 @@ class Gadmm final : public PeerStrategy {
            listed(stopping_.missing(workers()));
   }
 
-  void begin_round(Turn& turn) override {
-    if (!is_admm()) return turn.compute(FullGradient{point(done_), true});
+  std::optional<Work> begin_round(Turn& turn) override {
+    if (!has_position_) find_position(turn);
+    if (!read_models(turn) || stopping_.holds_back(done_, place_.self, workers()))
+      return std::nullopt;
+    if (!is_admm()) return FullGradient{point(done_), true};
     LocalSolve work;
     work.summed = true;
     if (!place_.phantom) {
@@ -293,7 +292,7 @@ class Gadmm final : public PeerStrategy {
         work.anchors.emplace_back(config_.rho, seen_[rank]);
       if (config_.mu > 0) work.anchors.emplace_back(config_.mu, std::vector<double>(size_));
     }
-    turn.compute(std::move(work));
+    return work;
   }
 
   // Returns theta after this number of iterations, in fp64.
@@ -309,7 +308,7 @@ class Gadmm final : public PeerStrategy {
   }
 
   // Sends the next model. With admm it is the solution; otherwise a step with the gradient.
-  void on_steps_done(Turn& turn) override {
+  void on_steps_done(const Computed&, Turn& turn) override {
     const std::vector<double> at = is_admm() ? solved_ : point(done_);
     loss_ += penalty_of(at);
     if (!is_admm() && !place_.phantom) {

@@ -63,7 +63,7 @@ class NoLoCo final : public PeerStrategy {
                      std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
-        models_("noloco", kModelsOfAPartner, parts, place) {
+        models_("models", kModelsOfAPartner, parts, place) {
     own(models_.channel(), {1, "channel"});
   }
 
@@ -83,8 +83,11 @@ class NoLoCo final : public PeerStrategy {
     return others;
   }
 
-  void begin_round(Turn& turn) override { assign(phi_, parameters(turn)); }
-  void on_steps_done(Turn& turn) override {
+  std::optional<Work> begin_round(Turn& turn) override {
+    assign(phi_, parameters(turn));
+    return LocalStep{};
+  }
+  void on_steps_done(const Computed&, Turn& turn) override {
     is_due_ = true;
     send(turn);
   }

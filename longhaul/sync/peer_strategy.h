@@ -4,7 +4,7 @@
 // change of the members, returns, and the end of the run: the mean of all models (final_return.h).
 // A derived class has the exchange of a round, and channels of one view (ChannelConfig::one_view).
 //
-// A round begins when is_ready() returns true. It is begin_round(), `steps` local steps,
+// A round begins when begin_round() returns its work. It is `steps` steps of that work,
 // on_steps_done(), and end_round() in each turn until it returns true.
 //
 // Each worker enters a view in a round of its own, and sends it to its peers, the workers that it
@@ -44,7 +44,7 @@ enum class PeerPhase : std::uint8_t {
 
 // PeerModels is a stream of models between peers: from each peer one model for each round in which
 // the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. `is_model`
-// admits contents by their shape; without it all values of the layout are a model.
+// admits a content by its header and shape; default: all values of the layout.
 template <Fielded Header>
 class PeerModels {
  public:
@@ -54,23 +54,25 @@ class PeerModels {
     const Snapshot& values() const { return content.values(); }  // empty in a phantom job
     void state(Archive& ar) { ar(header, content); }
   };
+  using IsModel = std::function<bool(const Header&, const ContentShape&)>;
 
   PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place,
-             std::function<bool(const ContentShape&)> is_model = {})
-      : all_{0, place.layout->size()},
+             IsModel is_model = {})
+      : stream_(stream),
+        all_{0, place.layout->size()},
         is_model_(std::move(is_model)),
         most_(most),
-        channel_(place,
-                 {.stream = std::move(stream),
-                  .limits = ChannelLimits::models(most, *place.layout),
-                  .one_view = true},
-                 std::move(parts.transfer), parts.make_codec(true), nullptr,
-                 [this](Rank from, const Header&, const ContentShape& shape) -> Result<bool> {
-                   if (!std::ranges::binary_search(peers_, from))
-                     return malformed("a model of no peer");
-                   if (!fits(shape)) return malformed("a vector that is no model");
-                   return true;
-                 }) {}
+        channel_(
+            place,
+            {.stream = std::move(stream),
+             .limits = ChannelLimits::models(most, *place.layout),
+             .one_view = true},
+            std::move(parts.transfer), parts.make_codec(true), nullptr,
+            [this](Rank from, const Header& header, const ContentShape& shape) -> Result<bool> {
+              if (!std::ranges::binary_search(peers_, from)) return malformed("a model of no peer");
+              if (!fits(header, shape)) return malformed("a vector that is no model");
+              return true;
+            }) {}
   PeerModels(const PeerModels&) = delete;
 
   // The strategy's child, and argument of its within(); `below` is a turn as it sees it.
@@ -116,24 +118,28 @@ class PeerModels {
     peers_ = std::move(peers);
     models_.clear();
   }
-  // Returns "models of ranks 1 4", and what the channel waits for.
+  // Returns "models of ranks 1 4" if the stream is "models", and what the channel waits for.
   std::string waiting_for(const std::vector<Rank>& from) const {
-    return channel_.waiting_after("models of ranks" + listed(lacking(from)));
+    const std::vector<Rank> ranks = lacking(from);
+    return ranks.empty() ? channel_.waiting_for()
+                         : channel_.waiting_after(stream_ + " of ranks" + listed(ranks));
   }
   void state(Archive& ar) {
     ar(peers_, models_);
     for (const auto& [rank, models] : models_)
       for (const Model& model : models)
-        if (!fits(model.content.shape())) ar.fail("holds a model of another size");
+        if (!fits(model.header, model.content.shape())) ar.fail("holds a model of another size");
   }
 
  private:
-  bool fits(const ContentShape& shape) const {
-    return is_model_ ? is_model_(shape) : shape.kind == ContentKind::values && shape.range == all_;
+  bool fits(const Header& header, const ContentShape& shape) const {
+    if (is_model_) return is_model_(header, shape);
+    return shape.kind == ContentKind::values && shape.range == all_;
   }
 
+  const std::string stream_;
   const Range all_;
-  const std::function<bool(const ContentShape&)> is_model_;
+  const IsModel is_model_;
   const std::size_t most_;
   std::vector<Rank> peers_;  // of the view
   VectorChannel<Header> channel_;
@@ -174,13 +180,13 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     });
   }
 
-  void on_computed(const Computed& computed, Turn& turn) final {
+  void on_computed(const Computed& computed, Turn& turn) override {
     if (phase_ != Phase::computing) return;  // the run has failed
-    if (steps_ > 0 && !turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+    if (has_train_loss_ && !turn.place().phantom) turn.record("train_loss", done_, computed.loss);
     samples_ += double(computed.samples);
     phase_ = Phase::exchanging;
     asked_ = turn.now();
-    if (!begins_again_) on_steps_done(turn);
+    if (!begins_again_) on_steps_done(computed, turn);
   }
 
   // The overlay starts after its parent: the first round begins here.
@@ -215,12 +221,13 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
  protected:
   using Phase = PeerPhase;
-  // `steps`: local steps of a round; 0: begin_round() calls turn.compute(). `apart`: the maximum
-  // lead of a worker over another, in rounds.
+  // `apart`: the maximum lead of a worker over another, in rounds. `has_train_loss`: the loss of a
+  // step is recorded as train_loss.
   struct Terms {
     std::string_view name;
     std::uint32_t steps = 1;
     Round apart = 1;
+    bool has_train_loss = true;
   };
   PeerStrategy(const Terms& terms, std::unique_ptr<Overlay> overlay, const StopConfig& stop,
                const Place& place)
@@ -229,6 +236,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
         self_(place.self),
         steps_(terms.steps),
         apart_(terms.apart),
+        has_train_loss_(terms.has_train_loss),
         stop_(apart_by(terms.apart, stop)) {
     own(stop_, {2, "stop rule"});
     own(state_transfer_, {3, "state transfer"});
@@ -241,19 +249,20 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // also in on_view_begun(); in the other hooks it is at a step boundary.
   virtual std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn&) = 0;
   virtual void on_view_begun(Turn&) {}
-  // Returns true when the local steps can begin. Called again in each turn. For strategies that
-  // compute with models of the same round.
-  virtual bool is_ready(Turn&) { return true; }
-  virtual void begin_round(Turn&) {}
-  virtual void on_steps_done(Turn&) {}
+  // Returns the work of each of the round's steps. Null: the round cannot begin yet; called again
+  // in each turn.
+  virtual std::optional<Work> begin_round(Turn&) { return LocalStep{}; }
+  virtual void on_steps_done(const Computed&, Turn&) {}
   // Returns true when params() is the model after this round. Called again in each turn.
   virtual bool end_round(Turn&) = 0;
-  // Returns what is_ready() or end_round() waits for, for the user: "models of ranks 1 4".
-  virtual std::string missing() const = 0;
   // Returns true if no round follows, by a rule of the strategy besides [stop].
   virtual bool is_over() const { return false; }
-  // Archives what a returned worker needs besides the model. Both ends call it.
-  virtual void archive_beside_model(Archive&) {}
+  // Called after the last round: params() is averaged next.
+  virtual void on_rounds_end(Turn&) {}
+  // Saves the model of this round for a returned worker, or loads it there.
+  virtual void archive_model(Archive& ar, Turn& turn) { ar.floats(turn.params()); }
+  // Returns what begin_round() or end_round() waits for, for the user: "models of ranks 1 4".
+  virtual std::string missing() const = 0;
 
   // --- calls for strategies ----------------------------------------------------------------------
   const std::vector<Rank>& peers() const { return peers_; }
@@ -322,14 +331,15 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
         return take_state(turn);
       case Phase::entering:
         return enter_run(turn);
-      case Phase::ready:
+      case Phase::ready: {
         if (begins_again_) return begin_latest(turn);
-        if (!is_ready(turn)) return false;
+        std::optional<Work> work = begin_round(turn);
+        if (!work || phase_ != Phase::ready) return false;
         phase_ = Phase::computing;
         waited_ = turn.now() - asked_;
-        begin_round(turn);
-        if (phase_ == Phase::computing && steps_ > 0) turn.compute(LocalStep{}, steps_);
+        turn.compute(std::move(*work), steps_);
         return false;
+      }
       case Phase::exchanging:
         if (begins_again_) return begin_latest(turn);
         if (!has_begun_view_ || !end_round(turn)) return false;
@@ -349,8 +359,11 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   bool decide(Turn& turn) {
     StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
     if (is_over()) step = StopRule::Step::stop;
-    if (step == StopRule::Step::stop) return begin_mean(turn);
     if (step == StopRule::Step::wait) return false;
+    if (step == StopRule::Step::stop) {
+      on_rounds_end(turn);
+      return begin_mean(turn);
+    }
     phase_ = Phase::ready;
     asked_ = turn.now();
     return true;
@@ -377,8 +390,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     ar.expect(std::string(name_));
     ar(done_, samples_);
     stop_.hand_over(ar);
-    ar.floats(turn.params());
-    archive_beside_model(ar);
+    archive_model(ar, turn);
   }
 
   bool take_state(Turn& turn) {
@@ -439,6 +451,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   const Rank self_;
   const std::uint32_t steps_;
   const Round apart_;
+  const bool has_train_loss_;
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::Newcomers newcomers_;

@@ -4,22 +4,24 @@
 // the cost of a network.
 //   Dai et al., "Toward understanding the impact of staleness in distributed machine learning",
 //   ICLR 2019 (arXiv 1810.03264): the experiment. Not in the paper: mean scaling, running over a
-//   network, replay of recorded delays, the mitigations.
+//   network, replay of recorded delays, the mitigations, losses.
 //
 // In iteration t, worker i of P, with u_j^t for the update that worker j computes in it:
 //   x_i <- x_i + scale sum of the held updates that are due by t    in double, rounded once
 //   u_i^t = update of the gradient at x_i, from i's own optimiser;  sent to all other workers
 //   u_j^t of all workers have arrived: u_j^t is due in t + 1 + r(j, i, t);  t <- t + 1
 // At the end all held updates are applied, and the workers average their models.
+//
+// After a loss the others continue, and the updates that they hold stay. P is the number of updates
+// of the iteration, and the delays of the others are as before. Workers that have not ended the
+// iteration of the loss end it with the updates of each other only. A returned worker receives the
+// senior worker's model with all held updates applied (they can be more than a state may be), and
+// its optimiser.
 #include <cmath>
 #include <functional>
-#include <set>
 
-#include "longhaul/core/registry.h"
-#include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/entry.h"
-#include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/ends_in_mean.h"
+#include "longhaul/sync/peer_strategy.h"
 #include "longhaul/sync/staleness/coherence.h"
 #include "longhaul/sync/staleness/config.h"
 #include "longhaul/sync/staleness/held_updates.h"
@@ -28,34 +30,22 @@ namespace longhaul::sync {
 
 struct StalenessHeader {
   LONGHAUL_MESSAGE(0, "header");  // part of another message
-  Round iteration = 0;
-  bool is_finite = true;  // false: no vector, as the worker's loss or update is not finite
-  double loss = 0;        // loss of the batch
-  std::uint64_t samples = 0;
-  LONGHAUL_FIELDS((iteration, .max = 0x1p50), is_finite, (loss, .min = -1e300, .max = 1e300),
-                  (samples, .max = 0x1p32))
+  bool is_finite = true;          // false: no vector, as the sender's loss or update is not finite
+  double loss = 0;                // loss of the batch
+  double samples = 0;             // sender's estimate of the samples per worker in the run
+  LONGHAUL_FIELDS(is_finite, (loss, .min = -1e300, .max = 1e300),
+                  (samples, .min = 0, .max = 0x1p60))
 };
 
-enum class StalenessLabPhase : std::uint8_t {
-  not_started,
-  ready,
-  probing,    // computes the gradient for the coherence
-  computing,  // computes the gradient of its batch
-  gathering,  // sends its update and waits for the others'
-  deciding,   // waits for a verdict
-  averaging,  // takes part in the final mean of the run
-  ended
-};
-
-class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
+class StalenessLab final : public PeerStrategy {
  public:
-  // The number of workers is part of the experiment.
   static SyncEntry entry() {
     return strategy_entry<StalenessLab>(
         {.name = "staleness_lab",
          .summary = "lock step with updates applied late on purpose: what staleness alone costs",
          .traits = {.takes_outer = false,
-                    .when_lost = "stops: the experiment is one with a fixed number of workers",
+                    .when_lost = "the others continue without it, an experiment of fewer workers",
+                    .lets_return = true,
                     .asks = "fixed gradient",
                     .mean_at_end = true},
          // Some updates are due within few rounds, and some are not.
@@ -65,92 +55,46 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
                     .waits_for = "all, every step",
                     .staleness = "0 .. s steps (8), on purpose",
                     .memory = "n (s + 1) S at most",
-                    .when_lost = "stops"}},
+                    .when_lost = "n (n-1) small messages"}},
          .adapt = adapt_lab},
         make_lab);
   }
 
   using Config = staleness::LabConfig;
   StalenessLab(const Config& config, SyncParts parts, const Place& place)
-      : EndsInMean(std::move(parts.overlay), /*returns=*/false),
+      : PeerStrategy({.name = "staleness_lab"}, std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
-        range_(place.layout->parameters()),
-        workers_(place.members.with(Role::worker)),
+        all_(place.layout->parameters()),
         rate_(parts.rate),
         rate_share_(std::move(parts.rate_share)),
         law_(staleness::delay_law(config, place)),
-        stop_(staleness_stop(parts.stop)),
+        updates_("updates", kUpdatesOfASender, parts, place,
+                 [all = all_](const StalenessHeader& header, const ContentShape& shape) {
+                   return header.is_finite ? shape.kind == ContentKind::values && shape.range == all
+                                           : shape.kind == ContentKind::none;
+                 }),
         rule_(staleness::update_rule(config)),
-        held_(config.scale == "mean" ? 1 / double(workers_.size()) : 1, config.compensation),
+        held_(config.compensation),
         coherence_(std::max(law_.most(), 1u)) {
-    channel_ = std::make_unique<Channel>(
-        place,
-        ChannelConfig{.stream = "updates",
-                      .limits = ChannelLimits::models(kUpdatesOfASender, *place.layout)},
-        std::move(parts.transfer), parts.make_codec(true), nullptr,
-        std::bind_front(&StalenessLab::admit, this));
-    own(*channel_, {1, "updates"});
-    own(stop_, {2, "stop rule"});
+    own(updates_.channel(), {1, "updates"});
   }
 
   static Status check(const Config& config, const Place&) { return staleness::check(config); }
 
-  void on_start(Turn&) override { phase_ = Phase::ready; }
-  void on_view(const View& before, Turn& turn) override {
-    if (phase_ == Phase::averaging || phase_ == Phase::ended) return;
-    std::string lost;
-    for (const Rank rank : workers_)
-      if (before.has(rank) && !turn.view().has(rank))
-        lost += (lost.empty() ? "" : ", ") + named(place_, rank);
-    if (lost.empty()) return;  // a node without a learner
-    fail(unavailable("lost " + lost + ": with fewer workers it is another experiment; start again"),
-         turn);
-  }
-
   void on_computed(const Computed& computed, Turn& turn) override {
-    if (phase_ == Phase::probing) {
-      note_coherence(turn);
-      phase_ = Phase::computing;
-      return turn.compute(Gradient{});
-    }
-    if (phase_ != Phase::computing) return;  // failed
-    if (!turn.place().phantom) turn.record("train_loss", iteration_, computed.loss);
-    phase_ = Phase::gathering;
-    asked_ = turn.now();
-    send_update(computed, turn);
+    if (!std::exchange(is_probing_, false)) return PeerStrategy::on_computed(computed, turn);
+    if (phase_ != Phase::computing) return;  // the run has failed
+    note_coherence(turn);
+    turn.compute(Gradient{});
   }
 
-  // The first iteration starts here, because the overlay starts after its parent.
-  void on_progress(Turn& turn) override {
-    if (phase_ == Phase::not_started) return;
-    receive(turn);
-    while (advance(turn)) {
-    }
-  }
-
-  Round rounds_done() const override { return iteration_; }
   std::string diverged() const override { return diverged_; }
-  std::string waiting_for() const override {
-    if (phase_ == Phase::deciding) return stop_.waiting_for();
-    if (phase_ == Phase::averaging) return final_.waiting_for();
-    if (phase_ != Phase::gathering) return "";
-    std::string text = "iteration " + std::to_string(iteration_);
-    if (const auto keys = missing(); !keys.empty()) {
-      text += ": updates of";
-      for (const Key& key : keys) text += " " + named(place_, key.second);
-    }
-    if (!sending_.empty()) {
-      text += ": room to send to";
-      for (const Rank rank : sending_) text += " " + named(place_, rank);
-    }
-    return channel_->waiting_after(text);
-  }
 
   void state(Archive& ar) override {
-    ar.expect("staleness_lab");
-    ar(rule_, held_, coherence_, phase_, iteration_, samples_, first_loss_, admitted_, updates_,
-       last_due_, sending_, duplicates_, dropped_, asked_, diverged_);
+    PeerStrategy::state(ar);
+    ar(rule_, held_, coherence_, updates_, is_probing_, own_, last_due_, first_loss_, diverged_);
+    archive_snapshot(ar, due_);
   }
 
  private:
@@ -159,14 +103,7 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
   // A run has diverged if its mean loss exceeds this multiple of the loss in the first iteration.
   static constexpr double kMostLoss = 100;
 
-  static StopConfig staleness_stop(StopConfig config) {
-    config.apart = 2;  // a worker can have ended its iteration while another waits for updates
-    return config;
-  }
-
-  static std::string named(const Place& place, Rank rank) {
-    return place.member(rank).site + " (rank " + std::to_string(rank) + ")";
-  }
+  using Updates = PeerModels<StalenessHeader>;
 
   static Result<std::unique_ptr<Strategy>> make_lab(const Settings& settings, SyncParts parts,
                                                     const Place& place) {
@@ -184,232 +121,167 @@ class StalenessLab final : public gossip::EndsInMean<StalenessLabPhase> {
     traits.takes_unbiased = false;
   }
 
-  using Channel = VectorChannel<StalenessHeader>;
-  using Phase = StalenessLabPhase;
-  struct Update {  // update of one worker, in this iteration or the next
-    StalenessHeader header;
-    Snapshot values;
-    void state(Archive& ar) {
-      ar(header);
-      archive_snapshot(ar, values);
-    }
-  };
-  using Key = std::pair<Round, Rank>;  // iteration, origin
-
-  bool probes(const Turn& turn) const {
-    return config_.coherence_every > 0 && turn.self() == workers_.front() && !turn.place().phantom;
-  }
-  // A worker is in the next iteration only if it has this worker's update of this one.
-  Result<bool> admit(Rank from, const StalenessHeader& header, const ContentShape& shape) {
-    const bool is_update = shape.kind == ContentKind::values && shape.range == range_;
-    if (!place_.member(from).is(Role::worker) ||
-        (header.is_finite ? !is_update : shape.kind != ContentKind::none))
-      return malformed("a vector that is no update of a worker");
-    const bool is_over = phase_ == Phase::averaging || phase_ == Phase::ended;
-    const Round furthest = iteration_ + (phase_ == Phase::gathering ? 1 : 0);
-    const Key key{header.iteration, from};
-    if (header.iteration < iteration_ || admitted_.contains(key)) {
-      ++duplicates_;
-      return false;
-    }
-    if (is_over || header.iteration > furthest)
-      return malformed("an update of iteration " + std::to_string(header.iteration) +
-                       ", which nobody can be in");
-    admitted_.insert(key);
-    return true;
+  std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn& turn) override {
+    const std::vector<Rank> others =
+        those_of(workers, [&](Rank rank) { return rank != turn.self(); });
+    updates_.begin_view(others);
+    return others;
   }
 
-  void receive(Turn& turn) {
-    channel_->drop_lost();  // on_view() has handled lost peers
-    while (const auto sent = channel_->sent()) sending_.erase(sent->to);
-    while (auto one = channel_->poll(within(*channel_, turn)))
-      updates_[{one->header.iteration, one->from}] = {one->header, one->content.values()};
-  }
-
-  // Makes one transition of the iteration if possible. Returns true if another can follow at once.
-  bool advance(Turn& turn) {
-    switch (phase_) {
-      case Phase::ready:
-        held_.begin(iteration_, parameters(turn));
-        phase_ = probes(turn) ? Phase::probing : Phase::computing;
-        if (phase_ == Phase::probing) {
-          turn.compute(FixedGradient{config_.coherence_samples});
-        } else {
-          turn.compute(Gradient{});
-        }
-        return false;
-      case Phase::gathering:
-        if (!sending_.empty() || !missing().empty()) return false;
-        end_iteration(turn);
-        return true;
-      case Phase::deciding: {
-        const StopRule::Step step = stop_.after(iteration_ - 1);
-        if (step == StopRule::Step::wait) return false;
-        if (step == StopRule::Step::go_on) {
-          phase_ = Phase::ready;
-        } else {
-          finish_run(turn);
-        }
-        return true;
-      }
-      case Phase::averaging:
-        return end_with_mean(/*gives=*/true, turn);
-      default:
-        return false;
-    }
+  std::optional<Work> begin_round(Turn& turn) override {
+    if (!diverged_.empty()) return end_diverged(turn), std::nullopt;
+    held_.begin(done_, parameters(turn));
+    is_probing_ = config_.coherence_every > 0 && !turn.place().phantom &&
+                  turn.self() == place_.members.with(Role::worker).front();
+    return is_probing_ ? Work(FixedGradient{config_.coherence_samples}) : Gradient{};
   }
 
   void note_coherence(Turn& turn) {
     coherence_.add(turn.grads().first(parameter_count(turn.place())));
-    if (iteration_ % config_.coherence_every != 0) return;
+    if (done_ % config_.coherence_every != 0) return;
     const auto measured = coherence_.measure();
     if (!measured) return;
-    turn.record("coherence", iteration_, measured->mu);
+    turn.record("coherence", done_, measured->mu);
     for (std::size_t lag = 1; lag <= measured->cosines.size(); ++lag)
-      turn.record("cosine_" + std::to_string(lag), iteration_, measured->cosines[lag - 1]);
+      turn.record("cosine_" + std::to_string(lag), done_, measured->cosines[lag - 1]);
   }
 
-  // Computes the update of the gradient and sends it to all other workers.
-  void send_update(const Computed& computed, Turn& turn) {
+  void on_steps_done(const Computed& computed, Turn& turn) override {
     std::vector<float> u = rule_.update(turn.grads().first(parameter_count(turn.place())), rate());
-    StalenessHeader header{.iteration = iteration_,
-                           .is_finite = all_finite(u) && std::abs(computed.loss) <= 1e300,
-                           .samples = computed.samples};
-    if (header.is_finite) header.loss = computed.loss;
-    const std::vector<Rank> others =
-        those_of(workers_, [&](Rank rank) { return rank != turn.self(); });
-    Snapshot own;
-    if (header.is_finite) own = as_read(u, others, turn);
-    admitted_.insert({iteration_, turn.self()});
-    updates_[{iteration_, turn.self()}] = {header, own};
-    if (others.empty()) return;
-    VectorContent content;
-    if (header.is_finite) content = VectorContent::values(snapshot_of(std::move(u)), range_);
-    sending_.insert(others.begin(), others.end());
-    channel_->send(others, header, std::move(content), {.group = 0, .report_sent = true},
-                   within(*channel_, turn));
+    const bool is_finite = all_finite(u) && std::abs(computed.loss) <= 1e300;
+    own_.header = {is_finite, is_finite ? computed.loss : 0, samples_};
+    due_ = snapshot_of(std::move(u));
+    send(turn);
+  }
+  void on_view_begun(Turn& turn) override {
+    if (due_) send(turn);
   }
 
-  // Returns the update as other workers read it, so that all workers hold the same update.
-  Snapshot as_read(const std::vector<float>& update, const std::vector<Rank>& to, Turn& turn) {
-    if (to.empty() || turn.place().phantom) return snapshot_of(update);
-    return snapshot_of(channel_->as_received(update, range_, to.front(), {.group = 0}));
+  // Sends the update of this iteration. This worker keeps what the others read, so that all hold
+  // the same update.
+  void send(Turn& turn) {
+    const std::vector<Rank> to = present(peers());
+    const SendOptions options{.group = 0};
+    VectorContent sent;
+    if (own_.header.is_finite) sent = VectorContent::values(due_, all_);
+    own_.content = sent;
+    if (own_.header.is_finite && !to.empty())
+      own_.content = VectorContent::values(
+          snapshot_of(updates_.channel().as_received(*due_, all_, to.front(), options)), all_);
+    updates_.send(to, own_.header, std::move(sent), options, within(updates_.channel(), turn));
   }
 
-  std::vector<Key> missing() const {
-    std::vector<Key> keys;
-    for (const Rank rank : workers_)
-      if (!updates_.contains({iteration_, rank})) keys.emplace_back(iteration_, rank);
-    return keys;
-  }
-
-  // Returns false if the run has diverged. All workers find that in the same iteration.
-  bool note_losses() {
-    double sum = 0;
-    for (const Rank rank : workers_) {
-      const StalenessHeader& header = updates_.at({iteration_, rank}).header;
-      if (!header.is_finite && diverged_.empty())
-        diverged_ = "iteration " + std::to_string(iteration_) + ": the loss or the update of " +
-                    named(place_, rank) + " is not finite";
-      sum += header.loss;
-      samples_ += header.samples;
+  // Ends the iteration when all updates have arrived and this one has left.
+  bool end_round(Turn& turn) override {
+    const std::vector<Rank> others = present(peers());
+    const auto is_queued = [&](Rank rank) { return updates_.channel().queued(rank) > 0; };
+    if (!updates_.receive(others, within(updates_.channel(), turn)) ||
+        std::ranges::any_of(others, is_queued))
+      return false;
+    std::map<Rank, Updates::Model> all = {{turn.self(), own_}};
+    for (const Rank rank : others) all.emplace(rank, updates_.take(rank));
+    if (!note_losses(all)) {
+      own_.header = {.is_finite = false};  // of the next iteration
+      return true;
     }
-    const double mean = sum / double(workers_.size());
-    if (iteration_ == 0) first_loss_ = mean;
-    if (diverged_.empty() && first_loss_ > 0 && !(mean <= kMostLoss * first_loss_))
-      diverged_ = "iteration " + std::to_string(iteration_) + ": the loss has grown from " +
-                  std::to_string(first_loss_) + " to " + std::to_string(mean);
-    if (!diverged_.empty()) diverged_ = "the run has diverged in " + diverged_;
+    due_.reset();
+    std::uint64_t dropped = 0;
+    for (const auto& [rank, update] : all)
+      dropped += !hold(rank, update.values(), double(all.size()), turn);
+    const auto applied = held_.apply(done_ + 1, parameters(turn));
+    // As with a server, 0 is an update that is applied as soon as possible.
+    if (applied.updates > 0)
+      turn.record("staleness", done_, double(applied.delays) / double(applied.updates) - 1);
+    if (dropped > 0) turn.record("dropped", done_, double(dropped));
+    if (all.size() < place_.members.with(Role::worker).size())
+      turn.record("workers", done_, double(all.size()));
+    return true;
+  }
+  std::string missing() const override { return updates_.waiting_for(present(peers())); }
+
+  // Returns false if the run has diverged. All workers find that in the same iteration, unless the
+  // members have changed in it.
+  bool note_losses(const std::map<Rank, Updates::Model>& all) {
+    const std::string at = "the run has diverged in iteration " + std::to_string(done_) + ": the ";
+    double loss = 0, samples = 0;
+    for (const auto& [rank, update] : all) {
+      if (!update.header.is_finite && diverged_.empty())
+        diverged_ = at + "loss or the update of " + place_.member(rank).site + " (rank " +
+                    std::to_string(rank) + ") is not finite";
+      loss += update.header.loss;
+      samples += update.header.samples;
+    }
+    loss /= double(all.size());
+    samples_ = samples / double(all.size());
+    if (done_ == 0) first_loss_ = loss;
+    if (diverged_.empty() && first_loss_ > 0 && !(loss <= kMostLoss * first_loss_))
+      diverged_ =
+          at + "loss has grown from " + std::to_string(first_loss_) + " to " + std::to_string(loss);
     return diverged_.empty();
   }
 
-  void hold_all(Turn& turn) {
-    for (const Rank rank : workers_) hold(rank, std::move(updates_.at({iteration_, rank})), turn);
+  // After a loss, other workers may have had other updates. A header without an update ends their
+  // run, too.
+  void end_diverged(Turn& turn) {
+    send(turn);
+    phase_ = Phase::ended;
+    turn.finish();
   }
 
-  void hold(Rank origin, Update update, Turn& turn) {
-    std::uint32_t r = law_.delay(origin, turn.self(), iteration_);
-    if (config_.drop_above && r > *config_.drop_above) {
-      ++dropped_;
-      return;
-    }
+  // Holds an update of this iteration, which has `workers` of them. Returns false if it is dropped.
+  bool hold(Rank origin, const Snapshot& u, double workers, Turn& turn) {
+    std::uint32_t r = law_.delay(origin, turn.self(), done_);
+    if (config_.drop_above && r > *config_.drop_above) return false;
     if (config_.cap) r = std::min(r, *config_.cap);
-    Round due = iteration_ + 1 + r;
+    Round due = done_ + 1 + r;
     if (config_.in_order) due = last_due_[origin] = std::max(due, last_due_[origin]);
-    const auto late = double(due - iteration_);
-    double weight = config_.rate_by_delay ? 1 / late : 1;
+    double weight = config_.rate_by_delay ? 1 / double(due - done_) : 1;
     if (config_.clip) {
       double square = 0;
-      for (const float u : *update.values) square += double(u) * double(u);
+      for (const float value : *u) square += double(value) * double(value);
       if (const double norm = std::sqrt(square); norm > *config_.clip)
         weight *= *config_.clip / norm;
     }
-    if (config_.self_ahead && origin == turn.self() && due > iteration_ + 1) {
-      const auto workers = double(workers_.size());
-      held_.hold(iteration_ + 1, {iteration_, origin, update.values, workers * weight, rate()});
+    const double scale = config_.scale == "mean" ? 1 / workers : 1;
+    if (config_.self_ahead && origin == turn.self() && due > done_ + 1) {
+      held_.hold(done_ + 1, {done_, origin, u, scale * (workers * weight), rate()});
       weight *= 1 - workers;
     }
-    held_.hold(due, {iteration_, origin, std::move(update.values), weight, rate()});
+    held_.hold(due, {done_, origin, u, scale * weight, rate()});
+    return true;
   }
 
-  // Ends the iteration: all updates have arrived, and they are the same at all workers.
-  void end_iteration(Turn& turn) {
-    turn.record("wait_s", iteration_, seconds(turn.now() - asked_));
-    const bool goes_on = note_losses();
-    if (goes_on) hold_all(turn);
-    if (duplicates_ > 0) turn.record("duplicates", iteration_, double(duplicates_));
-    if (dropped_ > 0) turn.record("dropped", iteration_, double(dropped_));
-    duplicates_ = dropped_ = 0;
-    std::erase_if(admitted_, [&](const Key& key) { return key.first <= iteration_; });
-    std::erase_if(updates_, [&](const auto& one) { return one.first.first <= iteration_; });
-    ++iteration_;
-    if (!goes_on) {
-      phase_ = Phase::ended;
-      return turn.finish();
-    }
-    phase_ = Phase::deciding;
-    const auto applied = held_.apply(iteration_, parameters(turn));
-    // As with a server, 0 is an update that is applied as soon as possible.
-    if (applied.updates > 0)
-      turn.record("staleness", iteration_ - 1,
-                  double(applied.delays) / double(applied.updates) - 1);
-    stop_.round_done(iteration_ - 1, turn.params(), samples_, within(stop_, turn));
+  void on_rounds_end(Turn& turn) override {
+    if (diverged_.empty()) held_.flush(done_, parameters(turn));
   }
 
-  // Applies all held updates at once. Then all workers average their models.
-  void finish_run(Turn& turn) {
-    held_.flush(iteration_, parameters(turn));
-    begin_mean(turn);
+  void archive_model(Archive& ar, Turn& turn) override {
+    ar(rule_, first_loss_);
+    if (ar.loading()) return ar.floats(turn.params());
+    std::vector<float> x;
+    assign(x, turn.params());
+    staleness::HeldUpdates(held_).flush(done_, std::span(x).first(parameter_count(turn.place())));
+    ar.floats(x);
   }
 
-  double rate() const { return rate_ * (rate_share_ ? rate_share_(iteration_) : 1); }
-
-  std::string place_in_run() const override {
-    return "staleness_lab, iteration " + std::to_string(iteration_);
-  }
+  double rate() const { return rate_ * (rate_share_ ? rate_share_(done_) : 1); }
 
   const Config config_;
   const Place place_;
-  const Range range_;                // range of the parameters
-  const std::vector<Rank> workers_;  // workers of the job
+  const Range all_;
   const double rate_;
   const std::function<double(std::uint64_t)> rate_share_;  // null: 1
   const staleness::DelayLaw law_;
-  std::unique_ptr<Channel> channel_;
-  StopRule stop_;
+  Updates updates_;
   staleness::UpdateRule rule_;
   staleness::HeldUpdates held_;
   staleness::Coherence coherence_;
 
-  Round iteration_ = 0;             // current iteration; also the number of completed ones
-  std::uint64_t samples_ = 0;       // samples used by all workers
-  double first_loss_ = 0;           // mean loss of iteration 0
-  std::set<Key> admitted_;          // updates that have arrived or are in transit
-  std::map<Key, Update> updates_;   // updates that have arrived
+  bool is_probing_ = false;  // computes the gradient for the coherence
+  Snapshot due_;             // update of this iteration from its end of computing on, or null
+  Updates::Model own_;       // the same as the others read it
   std::map<Rank, Round> last_due_;  // in_order: iteration of the sender's newest update
-  std::set<Rank> sending_;          // receivers whose update the host has not taken completely
-  std::uint64_t duplicates_ = 0, dropped_ = 0;  // since the start of the iteration
-  Time asked_{0};                               // start of the wait for the others' updates
+  double first_loss_ = 0;           // mean loss of iteration 0
   std::string diverged_;
 };
 

@@ -15,12 +15,16 @@
 // 10  A run that diverges ends with that result at all workers: StalenessLab.Inv10_*.
 // 11  The staleness of asp and ssp, replayed, gives their ratio (20 %):
 //     bench/staleness.py --only traces.
+// 12  Any losses and returns: all workers end with one model after the same rounds, or all as
+//     diverged; what a lost worker has sent is applied: StalenessLab.Inv12_*,
+//     tests/gossip_test.cpp, tests/peer_return_test.cpp.
 #include "longhaul/sync/staleness_lab.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "longhaul/base/testing/effort.h"
 #include "longhaul/base/testing/result.h"
 #include "longhaul/sync/testing/one_node.h"
 #include "longhaul/sync/testing/test_job.h"
@@ -140,8 +144,38 @@ TEST(StalenessLab, AWorkerThatIsNotFiniteEndsTheRunForAllInTheSameIteration) {
   }
 }
 
-TEST(StalenessLab, StopsWithoutAWorkerAndNamesItAndTheIteration) {
-  TestJob job(lab_job(3, {late(1)}, 1000));
+// From one moment of the losses to the next. Odd.
+constexpr int kLabMomentsApart = longhaul::testing::kGate         ? 91
+                                 : longhaul::testing::kStride > 1 ? 97
+                                                                  : 3;
+
+TEST(StalenessLab, Inv12_TheOthersContinueAfterTwoLossesAtAnyMoment) {
+  const std::vector<std::vector<Setting>> all = {
+      {late(0)},
+      {late(3), {"self_ahead", {true}}, {"in_order", {true}}},
+      {late(2), {"compensation", {0.1}}, {"coherence_every", {std::int64_t{1}}}},
+      {late(2), {"scale", {std::string("sum")}}, {"optimizer", {std::string("momentum")}}}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    TestJob::Config config = lab_job(5, all[i], 12);
+    for (auto& learner : config.learners) learner.rate = 0.02f;
+    config.takes = [](Rank rank) { return int(rank * 5 % 7) * 3; };
+    for (int at = 1 + int(i); at < 700; at += kLabMomentsApart) {
+      SCOPED_TRACE(std::to_string(i) + " at " + std::to_string(at));
+      TestJob job(config);
+      job.crash_at(at, 3);
+      job.crash_at(at % 2 == 0 ? at : at + 40, 0);
+      job.run();
+      expect_ended_alike(job, 12);
+    }
+  }
+}
+
+// All gradients are those of the start, as nothing is applied before the flush: a model is known
+// from the number of updates in each iteration.
+TEST(StalenessLab, Inv12_WhatALostWorkerHasSentIsAppliedAndTheOthersShareTheMean) {
+  constexpr Round kRounds = 12;
+  TestJob job(lab_job(3, {late(50), {"delays", {std::string("constant")}}}, kRounds));
+  const std::vector<float> start = job.params(0);
   bool crashed = false;
   job.after_event = [&] {
     if (crashed || job.node(0).strategy().rounds_done() < 5) return;
@@ -149,14 +183,64 @@ TEST(StalenessLab, StopsWithoutAWorkerAndNamesItAndTheIteration) {
     job.crash(2);
   };
   job.run();
-  EXPECT_TRUE(job.finished.empty());
-  for (Rank rank = 0; rank < 2; ++rank) {
-    EXPECT_TRUE(says(job.failures[rank], "lost site2 (rank 2)"));
-    EXPECT_TRUE(says(job.failures[rank], "iteration "));
+  expect_ended_alike(job, kRounds);
+  const auto target = [&](Rank rank, std::size_t i) { return double(job.learner(rank).target(i)); };
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    double expected = 0;
+    for (Rank rank = 0; rank < 2; ++rank) {
+      std::map<Round, double> workers;  // by iterations with fewer than three
+      for (const auto& [round, value] : job.records[{rank, "workers"}]) workers[round] = value;
+      EXPECT_FALSE(workers.contains(3));
+      EXPECT_EQ(workers[kRounds - 1], 2);
+      double x = double(start[i]);
+      for (Round t = 0; t < kRounds; ++t) {
+        const auto n = Rank(workers.contains(t) ? workers[t] : 3);
+        double mean = n == 1 ? target(rank, i) : 0;
+        for (Rank other = 0; n > 1 && other < n; ++other) mean += target(other, i) / n;
+        x -= 0.1 * (double(start[i]) - mean);
+      }
+      expected += x / 2;
+    }
+    EXPECT_NEAR(job.params(0)[i], expected, 1e-4);
   }
 }
 
-// What each switch does to the first update that is late: all are 2 late, of one worker.
+// Workers can have other updates of the iteration of a loss. If one of them diverges, all do.
+void expect_all_end_alike_if_one_diverges(const TestJob::Config& config, bool always) {
+  int events = 0;
+  {
+    TestJob whole(config);
+    whole.after_event = [&] { ++events; };
+    whole.run(1000000);
+  }
+  for (int at = std::max(1, events - 200); at < events; at += (kLabMomentsApart + 5) / 6) {
+    const auto lost = Rank(at % 3);
+    SCOPED_TRACE("rank " + std::to_string(lost) + " lost at " + std::to_string(at));
+    TestJob job(config);
+    job.crash_at(at, lost);
+    job.run(1000000);
+    const Strategy& one = job.node(lost == 0 ? 1 : 0).strategy();
+    EXPECT_TRUE(!always || one.diverged() != "");
+    for (const Rank rank : job.live()) {
+      EXPECT_EQ(job.finished[rank], 1) << rank << ": " << job.node(rank).waiting_for();
+      EXPECT_EQ(job.node(rank).strategy().diverged().empty(), one.diverged().empty()) << rank;
+    }
+    expect_no_errors(job);
+  }
+}
+
+TEST(StalenessLab, Inv12_ALossWhileTheRunDivergesEndsItForAll) {
+  TestJob::Config grows = lab_job(4, {late(4), {"delays", {std::string("constant")}}}, 100000);
+  for (auto& learner : grows.learners) learner.rate = 0.5f;
+  expect_all_end_alike_if_one_diverges(grows, true);
+  TestJob::Config is_not_finite = lab_job(4, {late(1)}, 5);
+  is_not_finite.learners[1].start = 3e38f;
+  is_not_finite.learners[1].target = -3e38f;
+  is_not_finite.takes = [](Rank rank) { return int(rank * 5 % 7); };
+  expect_all_end_alike_if_one_diverges(is_not_finite, false);
+}
+
+// Effect of each switch on the first late update: all are 2 late, from one worker.
 TEST(StalenessLab, MitigationsChangeWhatTheySay) {
   const auto moved = [](std::vector<Setting> more, Round rounds = 1) {
     std::vector<Setting> settings = {late(2), {"delays", {std::string("constant")}}};
@@ -246,16 +330,21 @@ struct LabNode : testing::OneNode {
 class Liar final : public Machine {
  public:
   explicit Liar(const Place& place)
-      : channel_(place, {.stream = "updates", .limits = ChannelLimits::models(2, *place.layout)},
+      : channel_(place,
+                 {.stream = "updates",
+                  .limits = ChannelLimits::models(2, *place.layout),
+                  .one_view = true},
                  std::make_unique<transfer::Reliable>(place), nullptr, nullptr,
                  [](Rank, const StalenessHeader&, const ContentShape&) { return true; }) {
     own(overlay_stand_in_, {0, "overlay"});
     own(channel_, {1, "updates"});
   }
-  void send(Round iteration, bool finite, Turn& turn) {
-    const auto values = std::make_shared<const std::vector<float>>(4, 1.f);
-    channel_.send({0}, {.iteration = iteration, .is_finite = finite},
-                  VectorContent::values(values, {0, 4}), {}, within(channel_, turn));
+  // An update of the first `length` of 4 parameters; 0: none.
+  void send(std::uint64_t length, bool finite, Turn& turn) {
+    VectorContent content;
+    if (length > 0)
+      content = VectorContent::values(snapshot_of(std::vector<float>(length, 1)), {0, length});
+    channel_.send({0}, {.is_finite = finite}, content, {}, within(channel_, turn));
   }
 
  private:
@@ -263,15 +352,15 @@ class Liar final : public Machine {
   VectorChannel<StalenessHeader> channel_;
 };
 
-TEST(StalenessLab, RefusesUpdatesThatCannotBeAndDropsThoseThatItHas) {
-  const auto answers = [](std::vector<std::pair<Round, bool>> sent) {
+TEST(StalenessLab, RefusesUpdatesThatCannotBe) {
+  const auto answers = [](std::vector<std::pair<std::uint64_t, bool>> sent) {
     LabNode node(0), peer(1);
     node.lab->on_start(node.turn);
     node.lab->on_progress(node.turn);
     Liar liar(peer.place);
     std::string answer;
-    for (const auto& [iteration, finite] : sent) {
-      liar.send(iteration, finite, peer.turn);
+    for (const auto& [length, finite] : sent) {
+      liar.send(length, finite, peer.turn);
       for (const Send& send : peer.done<Send>()) {
         const Status status =
             node.lab->feed_message(1, send.message, send.message.machine, node.turn);
@@ -281,10 +370,11 @@ TEST(StalenessLab, RefusesUpdatesThatCannotBeAndDropsThoseThatItHas) {
     }
     return answer;
   };
-  EXPECT_EQ(answers({{0, true}}), "");
-  EXPECT_EQ(answers({{0, true}, {0, true}}), "");
-  EXPECT_TRUE(says(answers({{1, true}}), "which nobody can be in"));
-  EXPECT_TRUE(says(answers({{0, false}}), "no update of a worker"));
+  EXPECT_EQ(answers({{4, true}}), "");
+  EXPECT_EQ(answers({{4, true}, {0, false}}), "");
+  EXPECT_TRUE(says(answers({{3, true}}), "a vector that is no model"));
+  EXPECT_TRUE(says(answers({{4, false}}), "a vector that is no model"));
+  EXPECT_TRUE(says(answers({{0, true}}), "a vector that is no model"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A worker, and then the server or state server, of every strategy killed with kill -9 in the
-middle of a run over sockets: nobody hangs, and what docs/sync says of such a loss happens.
+"""Kills a worker, and then the server or state server, of every strategy with kill -9 in the middle
+of a run over sockets. No process hangs, and the run ends as docs/sync says.
 
     LONGHAUL=build/release/longhaul tests/cli/strategy_losses_test.py
     LONGHAUL_ALL=1 ...     every strategy instead of four, with a line for each kill
@@ -33,6 +33,7 @@ AGREED = [
     ("nbsync", [], 600, "server"),
     ("dpsgd", ["graph=complete"], 600, "server"),
     ("noloco", ["steps=3"], 200, "server"),
+    ("staleness_lab", ["max_delay=2"], 600, "server"),
     ("adpsgd", [], 600, "server"),
     ("selmcast", [], 600, "server"),
     ("selmcast", ["payload=update", "rates=measured"], 600, "server"),
@@ -69,10 +70,7 @@ SERVED = [
     ("fedat", ["steps=3", "tiers=2"], 200),
     ("fedgsync", ["steps=3", "groups=2"], 200),
 ]
-# One with a fixed number of workers ends without one of them.
-FIXED = [("staleness_lab", [], 1000000)]
 if not ALL:
-    FIXED = []
     AGREED = [case for case in AGREED if case[0] in ("esync", "nbsync")]
     SERVED = [case for case in SERVED if case[0] in ("asp", "fedgsync")]
 
@@ -121,14 +119,6 @@ class Losses(launch_test.Case):
         for kind, keys, rounds in SERVED:
             with self.subTest(kind=kind):
                 self.expect_others_go_on("lima", "server", kind, keys, rounds)
-
-    def test_without_a_worker_it_stops_and_names_it(self):
-        for kind, keys, rounds in FIXED:
-            with self.subTest(kind=kind):
-                code, text, _ = self.kill_in("lima", "server", kind, keys, rounds)
-                self.assertEqual(code, 3, text)
-                self.assertIn("lost lima (rank 1)", text)
-                self.assertIn("iteration ", text)
 
     def test_without_its_server_the_run_ends_with_code_3_and_its_name(self):
         for kind, keys, _ in SERVED:

@@ -1,7 +1,7 @@
 #pragma once
 // HeldUpdates keeps the updates that a worker may not apply yet. It applies those that are due in
 // the order of (due, iteration, origin), whenever they arrived:
-//   x <- x + scale sum w u'      in double, rounded once
+//   x <- x + sum w u'      in double, rounded once
 // u' is u; with `compensation` lambda it is
 //   u' = u - lambda / rate u^2 (x - x_t)      DC-ASGD's correction, where g = -u / rate
 // x_t: this worker's own parameters when the update was computed. The sender's are not known
@@ -23,9 +23,9 @@ class HeldUpdates {
   struct Update {
     Round iteration = 0;  // iteration in which it was computed
     Rank origin = 0;
-    Snapshot values;  // u; empty in a phantom job
-    double weight = 1;
-    double rate = 0;  // rate of the update, for compensation
+    Snapshot values;    // u; empty in a phantom job
+    double weight = 1;  // w
+    double rate = 0;    // rate of the update, for compensation
     void state(Archive& ar) {
       ar(iteration, origin, weight, rate);
       archive_snapshot(ar, values);
@@ -35,7 +35,7 @@ class HeldUpdates {
     std::uint64_t updates = 0;
     std::uint64_t delays = 0;  // iterations between computing and applying, summed
   };
-  HeldUpdates(double scale, double compensation) : scale_(scale), compensation_(compensation) {}
+  explicit HeldUpdates(double compensation) : compensation_(compensation) {}
 
   // Keeps x, the parameters in this iteration, to compensate the updates computed in it.
   void begin(Round iteration, std::span<const float> x) {
@@ -92,16 +92,15 @@ class HeldUpdates {
     const std::vector<float>& u = *update.values;
     if (u.empty()) return;  // phantom job
     LH_CHECK(u.size() == sum.size());
-    const double weight = scale_ * update.weight;
     if (compensation_ == 0) {
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * double(u[i]);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += update.weight * double(u[i]);
       return;
     }
     const std::vector<float>& x_t = *past_.at(update.iteration);
     const double strength = compensation_ / update.rate;
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const double v = double(u[i]);
-      sum[i] += weight * (v - strength * v * v * (sum[i] - double(x_t[i])));
+      sum[i] += update.weight * (v - strength * v * v * (sum[i] - double(x_t[i])));
     }
   }
 
@@ -114,7 +113,7 @@ class HeldUpdates {
     });
   }
 
-  const double scale_, compensation_;
+  const double compensation_;
   std::map<Key, Update> held_;
   std::map<Round, Snapshot> past_;  // x_t of held updates, if they compensate
   std::uint64_t applied_ = 0;

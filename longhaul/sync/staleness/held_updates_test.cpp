@@ -13,10 +13,12 @@
 namespace longhaul::sync::staleness {
 namespace {
 
-HeldUpdates::Update update(Round iteration, Rank origin, std::vector<float> values) {
+HeldUpdates::Update update(Round iteration, Rank origin, std::vector<float> values,
+                           double weight = 1) {
   return {.iteration = iteration,
           .origin = origin,
           .values = std::make_shared<const std::vector<float>>(std::move(values)),
+          .weight = weight,
           .rate = 0.1};
 }
 
@@ -28,13 +30,13 @@ double stability_limit(std::uint32_t s) {
 // of which each computes on its own parameters and all updates are s late.
 double amplitude(std::uint32_t s, double rate, std::uint32_t workers) {
   const Round iterations = longhaul::testing::kGate ? 1000 * (s + 1) : 20000;
-  std::vector<HeldUpdates> held(workers, HeldUpdates(1 / double(workers), 0));
+  std::vector<HeldUpdates> held(workers, HeldUpdates(0));
   std::vector<float> x(workers, 1);
   double most = 0;
   for (Round t = 0; t < iterations; ++t) {
     for (std::uint32_t i = 0; i < workers; ++i) held[i].apply(t, std::span(x).subspan(i, 1));
     for (Rank origin = 0; origin < workers; ++origin) {
-      const auto u = update(t, origin, {float(-rate * double(x[origin]))});
+      const auto u = update(t, origin, {float(-rate * double(x[origin]))}, 1 / double(workers));
       for (auto& one : held) one.hold(t + 1 + s, u);
     }
     if (t + 4 * s + 8 > iterations) most = std::max(most, std::abs(double(x[0])));
@@ -58,7 +60,7 @@ TEST(HeldUpdates, Inv2_ConstantDelayIsStableUpToItsLimit) {
 }
 
 TEST(HeldUpdates, Inv4And5_AppliesEachOnceWhenItIsDueAndTheRestAtTheFlush) {
-  HeldUpdates held(1, 0);
+  HeldUpdates held(0);
   std::vector<float> x = {0}, generated = {0};
   std::uint64_t count = 0;
   for (Round t = 0; t < 40; ++t) {
@@ -86,7 +88,7 @@ TEST(HeldUpdates, Inv4And5_AppliesEachOnceWhenItIsDueAndTheRestAtTheFlush) {
 // 1 is lost beside 1e17 unless the 1 and the -1e17 are added in another order.
 TEST(HeldUpdates, TheOrderIsThatOfDueIterationAndOrigin) {
   const auto sum = [](std::vector<std::pair<Round, HeldUpdates::Update>> updates) {
-    HeldUpdates held(1, 0);
+    HeldUpdates held(0);
     for (auto& [due, one] : updates) held.hold(due, std::move(one));
     std::vector<float> x = {0};
     held.apply(9, x);
@@ -103,13 +105,13 @@ TEST(HeldUpdates, TheOrderIsThatOfDueIterationAndOrigin) {
 }
 
 TEST(HeldUpdates, CompensationIsItsFormula) {
-  HeldUpdates held(0.5, 0.3);
+  HeldUpdates held(0.3);
   std::vector<float> x = {2};
   held.begin(4, x);
-  held.hold(6, update(4, 0, {-0.2f}));
+  held.hold(6, update(4, 0, {-0.2f}, 0.5));
   x[0] = 1.5f;  // moved by others
   held.begin(5, x);
-  held.hold(7, update(5, 0, {0}));
+  held.hold(7, update(5, 0, {0}, 0.5));
   held.apply(6, x);
   // g = 2, of which lambda g^2 (x - x_t) is added, times rate 0.1
   EXPECT_FLOAT_EQ(x[0], 1.5f + 0.5f * (-0.2f - 0.1f * 0.3f * 4 * (1.5f - 2)));
@@ -121,11 +123,11 @@ TEST(HeldUpdates, CompensationIsItsFormula) {
 
 TEST(HeldUpdates, GoesOnFromItsState) {
   for (const double compensation : {0.0, 0.2}) {
-    HeldUpdates held(0.5, compensation), loaded(0.5, compensation);
+    HeldUpdates held(compensation), loaded(compensation);
     std::vector<float> x = {2, 3};
     for (Round t = 0; t < 3; ++t) {
       held.begin(t, x);
-      held.hold(t + 3, update(t, 1, {0.5f, -1}));
+      held.hold(t + 3, update(t, 1, {0.5f, -1}, 0.5));
       held.apply(t + 1, x);
     }
     ASSERT_TRUE(longhaul::testing::copy_state(held, loaded));
