@@ -19,7 +19,9 @@
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync.h"
-#include "longhaul/sync/gadmm/inbox.h"
+#include "longhaul/sync/gadmm.h"
+#include "longhaul/sync/gadmm/dual_ledger.h"
+#include "longhaul/sync/gadmm/stopping.h"
 #include "longhaul/sync/gaia/headers.h"
 #include "longhaul/sync/gossip/final_return.h"
 #include "longhaul/sync/lag.h"
@@ -80,6 +82,8 @@ void for_each_message(Visit&& visit) {
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});
   family("sync/gadmm", MessageList<sync::GadmmHeader>{});
+  family("sync/gadmm/duals", sync::gadmm::DualLedger::Messages{});
+  family("sync/gadmm/stopping rule", sync::gadmm::Stopping::Messages{});
   family("sync/lag", MessageList<sync::LagHeader>{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
   family("sync/gaia",

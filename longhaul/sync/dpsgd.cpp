@@ -136,7 +136,7 @@ class Dpsgd final : public PeerStrategy {
     for (auto& [rank, edge] : edges_) edge.holds = true, edge.copy = own_;
   }
 
-  Work begin_round(Turn& turn) override {
+  std::optional<Work> begin_round(Turn& turn) override {
     if (config_.order == "published") announce(turn);
     return LocalStep{};
   }
@@ -198,9 +198,9 @@ class Dpsgd final : public PeerStrategy {
 
   // Returns y_j: the received model, or the copy moved by the received difference.
   Snapshot received(Rank rank, const PeerModels<DpsgdHeader>::Model& model, const Turn& turn) {
-    if (!sends_differences()) return model.values;
+    if (!sends_differences()) return model.values();
     Snapshot& copy = edges_.at(rank).copy;
-    return copy = model.header.is_whole ? model.values : moved(copy, *model.values, turn);
+    return copy = model.header.is_whole ? model.values() : moved(copy, *model.values(), turn);
   }
 
   // Applies x_i <- x'_i + sum_j W_ij (y_j - y_i), also to buffers. A buffer that becomes negative

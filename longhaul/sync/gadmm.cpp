@@ -13,28 +13,21 @@
 // On the right-hand side, theta_n is the model as the neighbours decode it. The same chain and
 // messages serve decentralised methods without solves (gadmm/gradient_step.h), and ADMM with a hub
 // (chain "star").
-#include <algorithm>
-#include <cmath>
-
-#include "longhaul/core/registry.h"
-#include "longhaul/core/vector_channel.h"
+#include "longhaul/sync/gadmm.h"
 #include "longhaul/overlay/belief.h"
 #include "longhaul/sync/entry.h"
-#include "longhaul/sync/flat.h"
 #include "longhaul/sync/gadmm/chain.h"
 #include "longhaul/sync/gadmm/dual_ledger.h"
 #include "longhaul/sync/gadmm/gradient_step.h"
-#include "longhaul/sync/gadmm/inbox.h"
 #include "longhaul/sync/gadmm/quantiser.h"
 #include "longhaul/sync/gadmm/stopping.h"
-#include "longhaul/sync/gossip/ends_in_mean.h"
-#include "longhaul/sync/gossip/newcomers.h"
+#include "longhaul/sync/peer_strategy.h"
 
 namespace longhaul::sync {
 namespace {
 
-// Maximum number of unread models, as fp32: the models of two iterations per neighbour, and a hello
-// or a join (two models in fp64) from each other worker. Vectors are read on arrival.
+// Maximum number of unread models, as fp32. At most two in fp64 are unread; with much room no
+// message of its own reports that they were read.
 constexpr std::uint32_t kUnreadModels = 16;
 
 std::uint64_t worker_count(const Place& place) { return place.members.with(Role::worker).size(); }
@@ -44,18 +37,7 @@ std::uint64_t worker_count(const Place& place) { return place.members.with(Role:
 // theirs. With any chains, each step back reaches at least one more worker.
 std::uint64_t iterations_apart(const Place& place) { return worker_count(place) + 1; }
 
-enum class GadmmPhase : std::uint8_t {
-  unstarted,
-  joining,    // in a new view: waits for the joins of all other workers
-  gathering,  // waits for the input of its solve
-  solving,
-  exchanging,  // a head waits for its neighbours' models
-  deciding,    // waits for a verdict
-  averaging,   // takes part in the final mean of the run
-  ended
-};
-
-class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
+class Gadmm final : public PeerStrategy {
  public:
   static SyncEntry entry() {
     return strategy_entry<Gadmm>(
@@ -73,16 +55,16 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
                     .sent = "2 S (fp64) to each of two neighbours",
                     .waits_for = "its neighbours in the chain",
                     .staleness = "0, with those",
-                    .memory = "16 S",
-                    .when_lost = "4 S to each other, and continues"},
+                    .memory = "18 S",
+                    .when_lost = "begins its iteration again, 2 S to each neighbour"},
                    {.variant = "quantised",
                     .settings = {{"send", {std::string("quantised")}}},
                     .rounds = "every iteration",
                     .sent = "b bits a value (2) to each of two neighbours",
                     .waits_for = "its neighbours in the chain",
                     .staleness = "0, with those",
-                    .memory = "16 S",
-                    .when_lost = "4 S to each other, and continues"}}});
+                    .memory = "18 S",
+                    .when_lost = "begins its iteration again, 2 S to each neighbour"}}});
   }
 
   struct Config {
@@ -149,105 +131,40 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
   }
 
   Gadmm(const Config& config, SyncParts parts, const Place& place)
-      : EndsInMean(std::move(parts.overlay)),
+      : PeerStrategy({.name = "gadmm", .apart = iterations_apart(place), .has_train_loss = false},
+                     std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
         size_(place.layout->parameters().length),
         chains_(chains_of(config, parts, place)),
-        stop_(apart_by(iterations_apart(place), parts.stop)),
+        models_("models", kUnreadModels, parts, place,
+                [this](const GadmmHeader&, const ContentShape& shape) { return is_model(shape); }),
         stopping_({.rule = place.phantom ? "rounds" : config.stop_when,
                    .least = config.least,
                    .tolerance = config.tolerance,
-                   .hold = config.hold}) {
-    channel_ = std::make_unique<Channel>(
-        place,
-        ChannelConfig{.stream = "gadmm",
-                      .limits = ChannelLimits::models(kUnreadModels, *place.layout)},
-        std::move(parts.transfer), parts.make_codec(false), nullptr,
-        [this](Rank from, const GadmmHeader& header, const ContentShape& shape) {
-          return admit(from, header, shape);
-        });
-    own(*channel_, {1, "channel"});
-    own(stop_, {2, "stop rule"});
-    own(state_transfer_, {3, "state transfer"});
-    own(final_return_, {4, "final model"});
+                   .hold = config.hold},
+                  worker_count(place)) {
+    own(models_.channel(), {1, "channel"});
+    own(stopping_, {5, "stopping rule"});
+    own(duals_, {6, "duals"});
   }
-
-  void on_start(Turn& turn) override {
-    phase_ = Phase::gathering;
-    knows_model_ = !turn.place().comes_back();
-    assign(start_, turn.params().first(parameter_count(turn.place())));
-    theta_ = start_;
-    if (config_.method == "dual_averaging") theta_.assign(theta_.size(), 0);
-  }
-
-  void on_view(const View&, Turn& turn) override { newcomers_.on_view(turn); }
 
   void on_step(const StepResult& result, Turn&) override {
     solved_ = result.solution;
     loss_ = result.loss;
   }
 
-  void on_computed(const Computed& computed, Turn& turn) override {
-    samples_ += computed.samples;
-    if (std::exchange(is_stale_, false) || phase_ != Phase::solving) return;
-    use_result(turn);
-  }
-
-  // The first iteration starts here, because the overlay starts after its parent.
-  void on_progress(Turn& turn) override {
-    if (phase_ == Phase::unstarted) return;
-    if (place_.comes_back() && turn.view().epoch == 0) return;  // not admitted yet
-    if (!has_entered_ || view_.epoch != turn.view().epoch) enter_view(turn);
-    receive(turn);
-    judge(turn);
-    hand_over(turn);
-    while (advance(turn)) {
-    }
-    if (phase_ != Phase::ended) return;
-    final_return_.serve(within(final_return_, turn));
-  }
-
-  void on_scored(Round round, const Evaluation& evaluation, Turn& turn) override {
-    if (!stopping_.wants_scores() || phase_ >= Phase::averaging) return;
-    const auto penalty = penalties_.extract(round);
-    if (penalty.empty()) return;
-    const double value = evaluation.loss * double(evaluation.samples) +
-                         penalty.mapped() * double(live_with(Role::worker, place_, view_).size());
-    const bool is_known = evaluation.samples > 0 && std::isfinite(value);
-    tell_figure(round, is_known ? value : gadmm::Stopping::kUnknown, turn);
-    on_progress(turn);
-  }
-
-  Round rounds_done() const override { return done_; }
-  bool lets_return() const override { return true; }
-  std::string waiting_for() const override {
-    if (phase_ == Phase::deciding) {
-      const std::string text = stop_.waiting_for();
-      if (!text.empty() || may_judge_later()) return text;
-      return "figures of iteration " + std::to_string(stopping_.next()) + " of ranks" +
-             listed(stopping_.missing(live_with(Role::worker, place_, view_)));
-    }
-    if (phase_ == Phase::averaging) return final_.waiting_for();
-    const std::vector<Rank> ranks = missing();
-    if (ranks.empty() && phase_ == Phase::joining && !knows_model_)
-      return "the verdicts of the senior worker, as this node has returned";
-    if (ranks.empty()) return "";
-    std::string text = "iteration " + std::to_string(done_) + ": ";
-    text += phase_ == Phase::joining ? "where ranks are:" : "models of ranks";
-    text += listed(ranks);
-    return channel_->waiting_after(text);
-  }
-
   void state(Archive& ar) override {
-    ar.expect("gadmm");
-    ar(phase_, done_, has_entered_, view_, joined_at_, is_greeted_, is_stale_);
-    ar(start_, theta_, solved_, loss_, samples_, position_.is_head, position_.neighbours);
-    ar(seen_, duals_, inbox_, asked_, stopping_, penalties_, end_at_);
-    ar(knows_model_, has_state_, newcomers_);
+    PeerStrategy::state(ar);
+    ar(has_position_, position_.is_head, position_.neighbours, awaited_, seen_, models_);
+    ar(start_, theta_, solved_, loss_);
+    bool fits = phase_ <= Phase::outside || has_models();
+    for (const auto& [rank, model] : seen_) fits &= model.size() == parameter_count(place_);
+    if (!fits) ar.fail("holds a model of another size");
   }
 
  private:
+  using Models = PeerModels<GadmmHeader>;
   static gadmm::Chains chains_of(const Config& config, const SyncParts& parts, const Place& place) {
     gadmm::LinkCost round_trip;
     if (const auto delays = overlay::delays_of(parts.network, place))
@@ -257,300 +174,115 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
             round_trip};
   }
 
-  using Channel = VectorChannel<GadmmHeader>;
-  using Kind = GadmmHeader::Kind;
-  using Phase = GadmmPhase;
   bool is_admm() const { return config_.method == "admm"; }
-  Result<bool> admit(Rank from, const GadmmHeader& header, const ContentShape& shape) {
-    if (!place_.member(from).is(Role::worker)) return malformed("a model of no worker");
-    LH_TRY(check_shape(header, shape));
-    if (header.epoch > view_.epoch) return malformed("a vector of a view to come");
-    if (header.epoch < view_.epoch) return false;
-    const Round k = header.iteration;
-    if (header.end_at > 0 &&
-        (!stopping_.is_on() || header.end_at > k + 4 * iterations_apart(place_)))
-      return malformed("an end of the run that is not due");
-    if (header.kind == Kind::figure) {
-      if (!stopping_.is_on() || judge_rank() != place_.self || !is_near(from, k))
-        return malformed("an unexpected figure");
-      return true;
-    }
-    if (header.kind == Kind::join) {
-      LH_TRY(check_join(from, header));
-    } else {
-      if (k < done_ || !is_near(from, k) || (header.kind == Kind::hello && !chains_.is_first(k)))
-        return malformed("a vector of iteration " + std::to_string(k) + ", which is not due");
-      const std::vector<Rank> near = chains_.position(place_.self, k, view_).neighbours;
-      if (std::ranges::find(near, from) == near.end())
-        return malformed("a vector of iteration " + std::to_string(k) + " of no neighbour");
-    }
-    LH_TRY(inbox_.admit(header.kind, from, k));
-    return true;
+  // Returns true for a model in fp64, which new neighbours get, or as `send` has it.
+  bool is_model(const ContentShape& shape) const {
+    if (shape.kind == ContentKind::doubles) return shape.size == size_;
+    if (config_.send == "codec")
+      return shape.kind == ContentKind::values && shape.range == Range{0, size_};
+    return config_.send == "quantised" && shape.kind == ContentKind::bytes &&
+           (shape.size == sizeof(float) ||
+            shape.size == gadmm::quantised_bytes(size_, config_.bits));
   }
 
-  Status check_shape(const GadmmHeader& header, const ContentShape& shape) const {
-    const auto is_doubles = [&](std::uint64_t size) {
-      return shape.kind == ContentKind::doubles && shape.size == size;
-    };
-    bool fits = false;
-    if (header.kind == Kind::figure) {
-      fits = shape.kind == ContentKind::none;
-    } else if (header.kind == Kind::join) {
-      fits = header.knows_model ? is_doubles(header.steps > 0 ? 2 * size_ : size_)
-                                : shape.kind == ContentKind::none;
-    } else if (header.kind == Kind::hello || config_.send == "fp64") {
-      fits = is_doubles(size_);
-    } else if (config_.send == "codec") {
-      fits = shape.kind == ContentKind::values && shape.range.offset == 0 &&
-             shape.range.length == size_;
-    } else {
-      fits = shape.kind == ContentKind::bytes &&
-             (shape.size == sizeof(float) ||
-              shape.size == gadmm::quantised_bytes(size_, config_.bits));
-    }
-    if (!fits) return malformed("a vector that is no model, or of another size");
-    return Ok{};
-  }
-
-  Status check_join(Rank from, const GadmmHeader& header) const {
-    const bool may_be = header.knows_model ? !knows_model_ || is_near(from, header.iteration)
-                                           : view_.since(from) > 0 && header.iteration == 0;
-    if (view_.epoch == 0 || !may_be) return malformed("an unexpected join");
-    return Ok{};
-  }
-
-  // Returns true if `from` can be in the iteration. The upper bound is double, because `from` may
-  // have joined. A returned worker uses the iteration of the sender's join.
-  bool is_near(Rank from, Round iteration) const {
-    Round mine = done_;
-    if (!knows_model_) {
-      const auto joins = inbox_.joins();
-      const auto found = joins.find(from);
-      if (found == joins.end()) return false;
-      mine = found->second;
-    }
-    return iteration + iterations_apart(place_) >= mine &&
-           iteration <= mine + 2 * iterations_apart(place_);
-  }
-
-  // Enters the current view. In the first view all workers start in iteration 0 with equal models.
-  // In a new view, vectors in transit are dropped and each worker sends a join to the others. All
-  // workers then continue after the most advanced one.
-  void enter_view(Turn& turn) {
-    const bool is_first = !std::exchange(has_entered_, true) && turn.view().epoch == 0;
-    view_ = turn.view();
-    inbox_.clear();
-    penalties_.clear();  // rounds before the loss are not judged any longer
+  // The position in the chain depends on the iteration, so all workers are peers. After a change of
+  // the members all continue after the most advanced one.
+  std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn& turn) override {
+    std::vector<Rank> others = workers;
+    std::erase(others, turn.self());
+    models_.begin_view(others);
     seen_.clear();
-    if (is_first) {
-      for (const Rank rank : chains_.position(place_.self, 0, view_).neighbours)
-        seen_[rank] = theta_;
-      return;
-    }
-    for (Rank rank = 0; rank < place_.size(); ++rank)
-      if (!view_.has(rank)) duals_.drop(rank);
-    send_joins(turn);
-    if (phase_ == Phase::averaging || phase_ == Phase::ended) return;
-    is_stale_ = phase_ == Phase::solving || is_stale_;
-    phase_ = Phase::joining;
-    asked_ = turn.now();
+    has_position_ = false;
+    begin_again();
+    if (turn.view().epoch > 0) duals_.enter_view(others, within(duals_, turn));
+    stopping_.enter_view(within(stopping_, turn));
+    return others;
   }
 
-  void receive(Turn& turn) {
-    channel_->drop_lost();  // enter_view() has handled lost neighbours
-    while (auto one = channel_->poll(within(*channel_, turn))) {
-      if (one->header.epoch != view_.epoch) continue;
-      if (one->header.end_at > 0) end_at_ = one->header.end_at;
-      if (one->header.kind == Kind::figure)
-        stopping_.add(one->from, one->header.iteration, one->header.value);
-      else
-        inbox_.keep(one->header, one->from, std::move(one->content));
-    }
+  // All workers begin with equal models.
+  void on_view_begun(Turn& turn) override {
+    if (epoch() > 0) return;
+    assign(theta_, parameters(turn));
+    if (config_.method == "dual_averaging")
+      start_ = std::exchange(theta_, std::vector<double>(theta_.size()));
+    for (const Rank rank : chains_.position(place_.self, 0, turn.view()).neighbours)
+      seen_[rank] = theta_;
   }
 
-  // Makes one transition if possible. Returns true if another can follow at once.
-  bool advance(Turn& turn) {
-    switch (phase_) {
-      case Phase::joining:
-        if (is_stale_ || !missing().empty() || !has_state(turn)) return false;
-        join(turn);
-        return true;
-      case Phase::gathering:
-        if (!is_greeted_) enter_iteration(turn);
-        if (!missing().empty()) return false;
-        take_models(turn);
-        if (phase_ == Phase::gathering) solve(turn);
-        return false;
-      case Phase::exchanging:
-        if (!missing().empty()) return false;
-        take_models(turn);
-        if (phase_ == Phase::exchanging) end_iteration(turn);
-        return true;
-      case Phase::deciding:
-        return decide(turn);
-      case Phase::averaging:
-        return end_with_mean(/*gives=*/true, turn);
-      default:
-        return false;
-    }
+  void archive_model(Archive& ar, Turn& turn) override {
+    PeerStrategy::archive_model(ar, turn);
+    ar(start_, theta_);
+    if (!has_models()) ar.fail("holds a model of another size");
   }
-
-  // Returns the ranks whose vectors this phase waits for.
-  std::vector<Rank> missing() const {
-    std::vector<Rank> ranks;
-    if (phase_ == Phase::joining) {
-      const auto joins = inbox_.joins();
-      for (const Rank rank : live_with(Role::worker, place_, view_))
-        if (rank != place_.self && !joins.contains(rank)) ranks.push_back(rank);
-      return ranks;
-    }
-    if (phase_ != Phase::gathering && phase_ != Phase::exchanging) return ranks;
-    const bool needs_models = position_.is_head == (phase_ == Phase::exchanging);
-    for (const Rank rank : position_.neighbours) {
-      const bool has_seen = seen_.contains(rank) || inbox_.has(Kind::hello, rank, done_);
-      if (!has_seen || (needs_models && !inbox_.has(Kind::model, rank, done_)))
-        ranks.push_back(rank);
-    }
-    return ranks;
-  }
-
-  // Sends to each other worker the next iteration, the model as last sent, and the receiver's dual.
-  void send_joins(Turn& turn) {
-    for (const Rank rank : live_with(Role::worker, place_, view_)) {
-      if (rank == place_.self) continue;
-      if (!knows_model_) {
-        send({rank}, Kind::join, 0, {}, turn);
-        continue;
-      }
-      const gadmm::DualLedger::Dual* dual = duals_.of(rank);
-      std::vector<double> values = theta_;
-      if (dual) values.insert(values.end(), dual->values.begin(), dual->values.end());
-      if (place_.phantom) values.resize(dual ? 2 * size_ : size_);
-      send({rank}, Kind::join, dual ? dual->steps : 0, doubles(std::move(values)), turn);
-    }
-  }
-
-  // Called when all joins have arrived: no worker is in an iteration of the previous view.
-  void join(Turn& turn) {
-    Round first = done_;
-    if (!take_joins(first, turn)) return;
-    turn.record("join_s", done_, seconds(turn.now() - asked_));
-    skip_to(first, turn);
-    joined_at_ = first;
-    stopping_.begin(first);
-    is_greeted_ = false;
-    phase_ = Phase::deciding;
-  }
-
-  // Reads the joins. Returns false if no worker has a model, and the run has failed.
-  bool take_joins(Round& first, Turn& turn) {
-    const Rank senior = senior_worker(place_, view_);
-    const auto joins = inbox_.joins();
-    std::vector<Rank> without;
-    for (const auto& [rank, iteration] : joins) {
-      first = std::max(first, iteration);
-      const gadmm::Inbox::Item item = inbox_.take(Kind::join, rank, iteration);
-      if (item.content.kind() == ContentKind::none) {
-        without.push_back(rank);
-        continue;
-      }
-      std::vector<double> values = item.content.doubles();
-      gadmm::DualLedger::Dual dual{item.steps, {}};
-      if (item.steps > 0 && !place_.phantom)
-        dual.values.assign(values.begin() + std::ptrdiff_t(size_), values.end());
-      if (!place_.phantom) values.resize(size_);
-      duals_.repair(rank, dual);
-      seen_[rank] = std::move(values);
-    }
-    const bool senior_knows = senior == place_.self ? knows_model_ : seen_.contains(senior);
-    if ((!without.empty() || !knows_model_) && !senior_knows) {
-      fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"), turn);
-      return false;
-    }
-    if (!knows_model_) {
-      theta_ = seen_.at(senior);
-      done_ = joins.at(senior);
-      knows_model_ = true;
-    }
-    const std::vector<double> theirs = senior == place_.self ? theta_ : seen_[senior];
-    for (const Rank rank : without) seen_[rank] = theirs;
-    return true;
-  }
-
-  // Skips to `iteration`. Missed rounds count as completed with this worker's present model.
-  void skip_to(Round iteration, Turn& turn) {
-    show_model(turn);
-    while (done_ < iteration) {
-      ++done_;
-      report_round(turn);
-    }
-    inbox_.pass(done_);
-  }
-
-  // Sends to returned workers the state that is not in a join.
-  void hand_over(Turn& turn) {
-    if (!knows_model_) return;
-    state_transfer_.drop_received();  // a duplicate
-    newcomers_.hand_over(state_transfer_, done_, turn, within(state_transfer_, turn),
-                         [this](Archive& ar) { archive_for_returned(ar); });
-  }
-
-  void archive_for_returned(Archive& ar) {
-    ar.expect("gadmm");
-    ar(samples_);
-    stop_.hand_over(ar);
-  }
-
-  // Returns true if this worker has the verdicts. A returned worker must receive them first.
-  bool has_state(Turn& turn) {
-    if (knows_model_ || has_state_) return true;
-    if (!state_transfer_.received()) return false;
-    const Status read = state_transfer_.read([this](Archive& ar) { archive_for_returned(ar); });
-    if (!read) return fail(read.error(), turn), false;
-    has_state_ = true;
-    state_transfer_.confirm(within(state_transfer_, turn));
-    return true;
+  bool has_models() const {
+    const std::size_t size = parameter_count(place_);
+    return theta_.size() == size &&
+           start_.size() == (config_.method == "dual_averaging" ? size : 0);
   }
 
   // Finds this worker's position in the chain, and sends its model to new neighbours.
-  void enter_iteration(Turn& turn) {
-    is_greeted_ = true;
-    asked_ = turn.now();
-    position_ = chains_.position(place_.self, done_, view_);
+  void find_position(Turn& turn) {
+    has_position_ = true;
+    position_ = chains_.position(place_.self, done_, turn.view());
     if (!is_admm()) position_.is_head = true;  // all compute at the same time
     const std::vector<Rank>& near = position_.neighbours;
-    std::erase_if(
-        seen_, [&](const auto& one) { return std::ranges::find(near, one.first) == near.end(); });
-    const bool is_new_chain = chains_.is_first(done_) && done_ != joined_at_;
-    if (!is_new_chain) return;
-    const std::vector<Rank> before = chains_.position(place_.self, done_ - 1, view_).neighbours;
-    const std::vector<Rank> fresh =
-        those_of(near, [&](Rank rank) { return std::ranges::find(before, rank) == before.end(); });
-    for (const Rank rank : fresh) seen_.erase(rank);
-    if (!fresh.empty()) send(fresh, Kind::hello, 0, doubles(theta_), turn);
+    awaited_ = {near.begin(), near.end()};
+    std::erase_if(seen_, [&](const auto& one) { return !awaited_.contains(one.first); });
+    send(those_of(near, [&](Rank rank) { return !seen_.contains(rank); }), doubles(theta_), turn);
   }
 
-  // Starts the next iteration, or the end of the run. Returns false if neither can start yet.
-  bool decide(Turn& turn) {
-    StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
-    if (end_at_ > 0 && done_ >= end_at_) step = StopRule::Step::stop;
-    if (step == StopRule::Step::wait) return false;
-    if (step == StopRule::Step::go_on) {
-      if (!may_judge_later()) return false;
-      phase_ = Phase::gathering;
-      return true;
-    }
-    begin_mean(turn);
-    return true;
+  // Returns true if this worker waits for a model of the neighbour. A new neighbour sends its model
+  // first. A tail needs the model of this iteration before its solve, a head after it.
+  bool needs_model(Rank rank) const {
+    const bool is_due = position_.is_head == (phase_ == Phase::exchanging);
+    return !seen_.contains(rank) || (is_due && awaited_.contains(rank));
   }
 
-  void solve(Turn& turn) {
-    phase_ = Phase::solving;
-    turn.record("wait_s", done_, seconds(turn.now() - asked_));
-    if (!is_admm()) {
-      turn.compute(FullGradient{point(), true});
-      return;
-    }
+  // Reads the models that have arrived. Returns true if this worker needs no other now.
+  bool read_models(Turn& turn) {
+    models_.receive({}, within(models_.channel(), turn));
+    for (const Rank rank : position_.neighbours)
+      while (needs_model(rank) && models_.has(rank))
+        if (const Status read = read_model(rank, models_.take(rank)); !read)
+          return fail(broken_by(rank, read.error()), turn), false;
+    return std::ranges::none_of(position_.neighbours, [&](Rank rank) { return needs_model(rank); });
+  }
+
+  Status read_model(Rank from, const Models::Model& model) {
+    const VectorContent& content = model.content;
+    const bool is_new = !seen_.contains(from);
+    if (is_new && content.kind() != ContentKind::doubles)
+      return malformed("a model of a new neighbour that is not in fp64");
+    stopping_.learn_end(model.header.end);
+    if (!is_new) awaited_.erase(from);
+    std::vector<double>& seen = seen_[from];
+    if (place_.phantom) return Ok{};
+    if (content.kind() == ContentKind::bytes)
+      LH_TRY(gadmm::dequantise(*content.bytes(), seen, config_.bits));
+    if (content.kind() == ContentKind::values) assign(seen, *content.values());
+    if (content.kind() == ContentKind::doubles) seen = content.doubles();
+    return are_finite(seen) ? Status(Ok{}) : malformed("a model that is not finite");
+  }
+
+  RankList workers() const {
+    RankList all = peers();
+    all.insert(place_.self);
+    return all;
+  }
+
+  std::string missing() const override {
+    const std::vector<Rank> ranks =
+        those_of(position_.neighbours, [&](Rank rank) { return needs_model(rank); });
+    if (!ranks.empty()) return models_.waiting_for(ranks);
+    return "figures of iteration " + std::to_string(stopping_.next()) + " of ranks" +
+           listed(stopping_.missing(workers()));
+  }
+
+  std::optional<Work> begin_round(Turn& turn) override {
+    if (!has_position_) find_position(turn);
+    if (!read_models(turn) || stopping_.holds_back(done_, place_.self, workers()))
+      return std::nullopt;
+    if (!is_admm()) return FullGradient{point(done_), true};
     LocalSolve work;
     work.summed = true;
     if (!place_.phantom) {
@@ -559,13 +291,13 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
         work.anchors.emplace_back(config_.rho, seen_[rank]);
       if (config_.mu > 0) work.anchors.emplace_back(config_.mu, std::vector<double>(size_));
     }
-    turn.compute(std::move(work));
+    return work;
   }
 
-  // Returns theta, in fp64.
-  std::vector<double> point() const {
+  // Returns theta after this number of iterations, in fp64.
+  std::vector<double> point(Round iterations) const {
     if (config_.method != "dual_averaging") return theta_;
-    return gadmm::averaged_point(start_, theta_, config_.step, done_);
+    return gadmm::averaged_point(start_, theta_, config_.step, iterations);
   }
 
   double penalty_of(const std::vector<double>& theta) const {
@@ -575,14 +307,14 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
   }
 
   // Sends the next model. With admm it is the solution; otherwise a step with the gradient.
-  void use_result(Turn& turn) {
-    const std::vector<double> at = is_admm() ? solved_ : point();
+  void on_steps_done(const Computed&, Turn& turn) override {
+    const std::vector<double> at = is_admm() ? solved_ : point(done_);
     loss_ += penalty_of(at);
     if (!is_admm() && !place_.phantom) {
       std::vector<gadmm::Neighbour> neighbours;
       for (const Rank rank : position_.neighbours)
         neighbours.push_back(
-            {seen_.at(rank), chains_.position(rank, done_, view_).neighbours.size()});
+            {seen_.at(rank), chains_.position(rank, done_, turn.view()).neighbours.size()});
       std::vector<double> next = gadmm::metropolis_mean(theta_, neighbours);
       const double step = config_.method == "dgd" ? -config_.step : 1;
       for (std::size_t i = 0; i < next.size(); ++i)
@@ -594,8 +326,6 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
 
   // Sends theta_n. Keeps it in theta_ as the neighbours will decode it.
   void send_model(Turn& turn) {
-    phase_ = Phase::exchanging;
-    asked_ = turn.now();
     if (!are_finite(solved_))
       return fail(not_finite(is_admm() ? "the solution of its local problem is not finite"
                                        : "its model is not finite; lower [sync] step"),
@@ -609,9 +339,8 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
       auto values = std::make_shared<std::vector<float>>();
       for (const double v : solved_) values->push_back(float(v));
       const Range all{0, size_};
-      if (!place_.phantom) {
-        assign(theta_, channel_->as_received(*values, all, to.front(), {.group = 0}));
-      }
+      if (!place_.phantom)
+        assign(theta_, models_.channel().as_received(*values, all, to.front(), {.group = 0}));
       content = VectorContent::values(std::move(values), all);
     } else if (place_.phantom) {
       content = VectorContent::phantom({.kind = ContentKind::bytes,
@@ -623,153 +352,50 @@ class Gadmm final : public gossip::EndsInMean<GadmmPhase> {
     }
     if (!are_finite(theta_)) return fail(not_finite("its model is too large for [codec]"), turn);
     solved_.clear();
-    if (!to.empty()) send(to, Kind::model, 0, std::move(content), turn);
+    send(to, std::move(content), turn);
   }
 
-  // Takes the neighbours' vectors for this iteration, if they are due.
-  void take_models(Turn& turn) {
-    for (const Rank rank : position_.neighbours) {
-      if (inbox_.has(Kind::hello, rank, done_))
-        seen_[rank] = inbox_.take(Kind::hello, rank, done_).content.doubles();
-      if (position_.is_head != (phase_ == Phase::exchanging)) continue;
-      if (!inbox_.has(Kind::model, rank, done_)) continue;  // a tail took it before its solve
-      if (!read_model(rank, inbox_.take(Kind::model, rank, done_).content, turn)) return;
-    }
-  }
-
-  bool read_model(Rank from, const VectorContent& content, Turn& turn) {
-    std::vector<double>& seen = seen_[from];
-    if (place_.phantom) return true;
-    Status read = Ok{};
-    if (content.kind() == ContentKind::doubles) {
-      seen = content.doubles();
-    } else if (content.kind() == ContentKind::values) {
-      seen.assign(content.values()->begin(), content.values()->end());
-    } else {
-      read = gadmm::dequantise(*content.bytes(), seen, config_.bits);
-    }
-    if (read && !are_finite(seen)) read = malformed("a model that is not finite");
-    if (read) return true;
-    fail({read.error().kind,
-          "rank " + std::to_string(from) + " broke the protocol: " + read.error().what},
-         turn);
-    return false;
-  }
-
-  void end_iteration(Turn& turn) {
+  bool end_round(Turn& turn) override {
+    if (!read_models(turn)) return false;
     for (const Rank rank : position_.neighbours)
       if (is_admm()) duals_.step(rank, config_.rho, theta_, seen_[rank]);
     if (!place_.phantom && (config_.send == "fp64" || !is_admm()))
       turn.record("objective", done_, loss_);
-    const Round round = done_++;
-    if (!stopping_.wants_scores()) {
-      tell_figure(round, std::isfinite(loss_) ? loss_ : gadmm::Stopping::kUnknown, turn);
-    } else if (end_at_ == 0) {
-      const std::vector<double> theta = point();
-      penalties_[round] = penalty_of(theta);
-      auto model = std::make_shared<std::vector<float>>(theta.begin(), theta.end());
-      model->resize(place_.layout->size());
-      turn.report(round, std::move(model));
-    }
-    judge(turn);
-    is_greeted_ = false;
-    inbox_.pass(done_);
-    phase_ = Phase::deciding;
-    show_model(turn);
-    report_round(turn);
+    const std::vector<double> theta = point(done_ + 1);
+    stopping_.round_done(done_, loss_, penalty_of(theta), theta, within(stopping_, turn));
+    std::ranges::transform(theta, turn.params().begin(), [](double v) { return float(v); });
+    has_position_ = false;
+    return true;
   }
 
-  // Reports the last round. Each live worker is assumed to have used as many samples as this one.
-  void report_round(Turn& turn) {
-    const auto live = live_with(Role::worker, place_, view_).size();
-    stop_.round_done(done_ - 1, turn.params(), samples_ * live, within(stop_, turn));
-  }
+  bool is_over() const override { return stopping_.is_over(done_); }
 
-  void show_model(Turn& turn) {
-    const auto x = turn.params();
-    const std::vector<double> theta = point();
-    for (std::size_t i = 0; i < theta.size(); ++i) x[i] = float(theta[i]);
-  }
-
-  // Returns the worker that applies the stopping rule.
-  Rank judge_rank() const { return live_with(Role::worker, place_, view_).front(); }
-  // Returns true if this worker need not wait for a judgement. With n workers the judge is at most
-  // n iterations ahead of the judged ones. If it finds in iteration k that the rule holds, models
-  // of iteration k + n + 1 or earlier carry the end. All workers know it n iterations later: with
-  // any chains, each iteration reaches one more worker.
-  bool may_judge_later() const {
-    return !stopping_.is_on() || end_at_ > 0 || judge_rank() != place_.self ||
-           done_ <= stopping_.next() + worker_count(place_);
-  }
-
-  void tell_figure(Round round, double value, Turn& turn) {
-    if (!stopping_.is_on() || end_at_ > 0) return;
-    if (judge_rank() == place_.self) return stopping_.add(place_.self, round, value);
-    channel_->send({judge_rank()},
-                   {.kind = Kind::figure, .epoch = view_.epoch, .iteration = round, .value = value},
-                   {}, {.group = 0}, within(*channel_, turn));
-  }
-
-  void judge(Turn& turn) {
-    const bool is_busy = phase_ != Phase::joining && phase_ < Phase::averaging;
-    if (!stopping_.is_on() || !is_busy || judge_rank() != place_.self) return;
-    for (const auto& [round, error] : stopping_.judge(live_with(Role::worker, place_, view_)))
-      turn.record("error", round, error);
-    if (end_at_ > 0 || !stopping_.holds_since()) return;
-    end_at_ = stopping_.next() + 2 * worker_count(place_) + 2;
-    turn.record("rule_holds", *stopping_.holds_since(), 1);
-  }
-
-  VectorContent doubles(std::vector<double> values) const {
+  VectorContent doubles(const std::vector<double>& values) const {
     if (!place_.phantom) return VectorContent::doubles(values);
-    const std::uint64_t size = values.empty() ? size_ : values.size();
-    return VectorContent::phantom({.kind = ContentKind::doubles, .range = {}, .size = size});
+    return VectorContent::phantom({.kind = ContentKind::doubles, .range = {}, .size = size_});
   }
 
-  void send(const std::vector<Rank>& to, Kind kind, std::uint64_t steps, VectorContent content,
-            Turn& turn) {
-    channel_->send(to,
-                   {.kind = kind,
-                    .epoch = view_.epoch,
-                    .iteration = done_,
-                    .steps = steps,
-                    .end_at = end_at_,
-                    .knows_model = knows_model_},
-                   std::move(content), {.group = 0}, within(*channel_, turn));
+  void send(const std::vector<Rank>& to, VectorContent content, Turn& turn) {
+    models_.send(to, {.end = stopping_.end()}, std::move(content), {.group = 0},
+                 within(models_.channel(), turn));
   }
-
-  std::string place_in_run() const override { return "gadmm, iteration " + std::to_string(done_); }
 
   const Config config_;
   const Place place_;
   const std::uint64_t size_;  // size of theta: the layout's parameters
   const gadmm::Chains chains_;
-  std::unique_ptr<Channel> channel_;
-  StopRule stop_;
-  StateTransfer state_transfer_;
-  gossip::Newcomers newcomers_;
+  Models models_;
+  gadmm::Stopping stopping_;
+  gadmm::DualLedger duals_;
 
-  Round done_ = 0;            // completed iterations; also the current one
-  bool has_entered_ = false;  // true after the first view
-  View view_;                 // view that this worker has entered
-  Round joined_at_ = 0;       // first iteration in this view
-  bool is_greeted_ = false;   // true if new neighbours of this iteration have been sent a hello
-  bool knows_model_ = true;   // false if returned and not joined since
-  bool has_state_ = false;  // true if a returned worker has the senior worker's verdicts and counts
-  bool is_stale_ = false;   // true if the current computation is for an old view
-  std::vector<double> start_;                 // x_0
+  bool has_position_ = false;                 // of this iteration
+  gadmm::Position position_;                  // position in this iteration
+  std::set<Rank> awaited_;                    // neighbours whose model of it has not been read
+  std::map<Rank, std::vector<double>> seen_;  // newest models of the neighbours
+  std::vector<double> start_;                 // dual_averaging: x_0
   std::vector<double> theta_;                 // model as last sent; dual_averaging: z
   std::vector<double> solved_;                // newest solution or gradient
-  double loss_ = 0;                           // f_n at that point; includes mu from use_result() on
-  std::uint64_t samples_ = 0;                 // samples that this worker has used
-  gadmm::Position position_;                  // position in this iteration
-  std::map<Rank, std::vector<double>> seen_;  // newest models of the neighbours
-  gadmm::DualLedger duals_;
-  gadmm::Inbox inbox_;
-  Time asked_{0};  // start of the wait for the neighbours
-  gadmm::Stopping stopping_;
-  std::map<Round, double> penalties_;  // mu/2 |theta|^2 of models whose scores are pending
-  Round end_at_ = 0;                   // number of iterations of the run; 0 if unknown
+  double loss_ = 0;  // f_n at that point; includes mu from on_steps_done() on
 };
 
 }  // namespace

@@ -116,14 +116,14 @@ TEST(Gadmm, EveryLocalProblemIsSolvedAndTheDualsAddUpToZero) {
   }
 }
 
-// Invariant 2: both ends of an edge hold the same bits.
+// Invariant 2.
 TEST(Gadmm, TheDualsOfAnEdgeAreOpposite) {
   auto chain = ConvexJob::ended("gadmm", {testing::body_fat(0), testing::body_fat(1)}, with(3), 20);
   for (Round k = 0; k < 19; ++k)
     for (std::size_t i = 0; i < 14; ++i) EXPECT_EQ(chain.duals(0, k)[i], -chain.duals(1, k)[i]);
 }
 
-// Invariant 2: whoever is quick.
+// Invariant 2: neither slow nor fast workers change the models.
 TEST(Gadmm, NoTimingChangesABit) {
   constexpr Round kRounds = longhaul::testing::kGate ? 10 : 20;
   ConvexJob even("gadmm", body_fat_chain(), with(3), kRounds);
@@ -138,8 +138,8 @@ TEST(Gadmm, NoTimingChangesABit) {
   }
 }
 
-// Invariant 3. On a chain in rank order the dual of the edge behind n is the sum of all
-// that the workers up to n hold.
+// Invariant 3. On a chain in rank order the dual of the edge behind n is the sum of the duals of
+// workers up to n.
 TEST(Gadmm, TheDistanceFromTheSolutionNeverGrows) {
   constexpr double kRho = 5;
   constexpr Round kRounds = 25;
@@ -193,7 +193,7 @@ TEST(Gadmm, BodyFatTakesAsManyIterationsAsPublished) {
     EXPECT_EQ(testing::first_below(.1057, kRounds, published), 50u);
   else
     EXPECT_EQ(testing::first_below(kTolerance, kRounds, published), 160u);
-  // What is recorded are these objectives.
+  // The records hold these objectives.
   double sum = 0;
   for (Rank n = 0; n < 10; ++n) sum += chain.job.records[{n, "objective"}].at(kRounds - 2).second;
   EXPECT_NEAR(sum - least, published(kRounds - 2), 1e-10);
@@ -309,7 +309,7 @@ TEST(Gadmm, TheChainClosesOverAGapAndFindsTheOthersOptimum) {
   ConvexJob* running = nullptr;
   bool is_dead = false;
   TestJob::Config config = ConvexJob::config("gadmm", body_fat_chain(), with(3), kBefore + kAfter);
-  // Nobody solves anything of the next iteration before the loss is known.
+  // No worker completes a solve of the next iteration before the loss is known.
   config.takes = [&](Rank rank) {
     return !is_dead && running->job.node(rank).strategy().rounds_done() == kBefore ? 3000 : 0;
   };
@@ -353,15 +353,15 @@ TEST(Gadmm, TheChainClosesOverAGapAndFindsTheOthersOptimum) {
     EXPECT_EQ(testing::first_below(kTolerance, kAfter, published), 103u);
   }
   if (is_nightly) EXPECT_EQ(testing::first_below(kTolerance, kAfter, every_model), 303u);
-  // What the nine hold for each other adds up to nothing, as if the tenth had never been.
+  // The duals of the nine add up to 0, without the tenth.
   Vector total(14);
   for (Rank n = 0; n < 10; ++n)
     for (std::size_t i = 0; n != kDead && i < 14; ++i) total[i] += model(n, 5).linear[i];
   EXPECT_LT(length(total), 1e-12);
 }
 
-// Whoever dies at whatever moment: what is on its way may have been used at one end alone, and is
-// set right. All go on, and find the optimum of those who are left.
+// A model in transit at the loss may have been used at one end only: that end undoes its step. All
+// workers that are left find their optimum.
 TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
   const std::vector<double> targets = {1, -2, 6, 3, 9};
   Forms forms;
@@ -385,6 +385,25 @@ TEST(Gadmm, ALossAtAnyMomentLeavesTheRightOptimum) {
             << "worker " << n << ", moment " << moment << ", every " << every;
       }
       expect_finished(chain);
+      double total = 0;
+      for (const Rank n : chain.job.live()) total += chain.solved(n).back().linear[0];
+      EXPECT_NEAR(total, 0, 1e-12) << "moment " << moment << ", every " << every;
+    }
+  }
+}
+
+// Invariant 2 after a loss: two workers are left, so that each sum is the dual of their edge.
+TEST(Gadmm, TheDualsOfAnEdgeAreOppositeAfterALossAtAnyMoment) {
+  const Forms forms = {parabola(0.1), parabola(-2.3), parabola(6.7)};
+  for (std::uint64_t moment = 1; moment < 150; moment += longhaul::testing::kGate ? 7 : 1) {
+    for (Rank dead = 0; dead < 3; ++dead) {
+      ConvexJob chain("gadmm", forms, with(0.7, strides(2)), 20);
+      chain.job.crash_at(moment, dead);
+      chain.job.run(1000000);
+      expect_finished(chain);
+      const Rank left = dead == 0 ? 1 : 0, right = dead == 2 ? 1 : 2;
+      EXPECT_EQ(chain.solved(left).back().linear[0], -chain.solved(right).back().linear[0])
+          << dead << " at " << moment;
     }
   }
 }

@@ -83,7 +83,7 @@ class NoLoCo final : public PeerStrategy {
     return others;
   }
 
-  Work begin_round(Turn& turn) override {
+  std::optional<Work> begin_round(Turn& turn) override {
     assign(phi_, parameters(turn));
     return LocalStep{};
   }
@@ -119,7 +119,7 @@ class NoLoCo final : public PeerStrategy {
     std::vector<std::pair<Rank, std::span<const float>>> theta = {{place_.self, x}};
     for (const Rank rank : others) {
       received.push_back(models_.take(rank));
-      theta.emplace_back(rank, *received.back().values);
+      theta.emplace_back(rank, *received.back().values());
       samples_ += (received.back().header.samples - samples_) / double(theta.size());
     }
     std::ranges::sort(theta, {}, [](const auto& one) { return one.first; });

@@ -4,8 +4,8 @@
 // change of the members, returns, and the end of the run: the mean of all models (final_return.h).
 // A derived class has the exchange of a round, and channels of one view (ChannelConfig::one_view).
 //
-// A round is begin_round(), `steps` steps of the work that it returns, on_steps_done(), and
-// end_round() in each turn until it returns true.
+// A round begins when begin_round() returns its work. It is `steps` steps of that work,
+// on_steps_done(), and end_round() in each turn until it returns true.
 //
 // Each worker enters a view in a round of its own, and sends it to its peers, the workers that it
 // may exchange with. Nothing of the view before is in transit then. When the rounds of all peers
@@ -17,6 +17,7 @@
 // latest round of its older peers, those that have taken part longer, which wait for it. So it is
 // never behind all of its peers, and returns do not increase the maximum lead of a worker.
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,49 +43,53 @@ enum class PeerPhase : std::uint8_t {
 };
 
 // PeerModels is a stream of models between peers: from each peer one model for each round in which
-// the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. A model has
-// the values of `range`; it has none if the header's is_finite is false.
+// the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. `is_model`
+// admits a content by its header and shape; default: all values of the layout.
 template <Fielded Header>
 class PeerModels {
  public:
   struct Model {
     Header header;
-    Snapshot values;  // empty in a phantom job; null: none
-    void state(Archive& ar) {
-      ar(header);
-      archive_snapshot(ar, values);
-    }
+    VectorContent content;
+    const Snapshot& values() const { return content.values(); }  // empty in a phantom job
+    void state(Archive& ar) { ar(header, content); }
   };
+  using IsModel = std::function<bool(const Header&, const ContentShape&)>;
 
   PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place,
-             std::optional<Range> range = {})  // default: the whole layout
+             IsModel is_model = {})
       : stream_(stream),
-        range_(range.value_or(Range{0, place.layout->size()})),
+        all_{0, place.layout->size()},
+        is_model_(std::move(is_model)),
         most_(most),
-        channel_(place,
-                 {.stream = std::move(stream),
-                  .limits = ChannelLimits::models(most, *place.layout),
-                  .one_view = true},
-                 std::move(parts.transfer), parts.make_codec(true), nullptr,
-                 [this](Rank from, const Header& header, const ContentShape& shape) {
-                   return admit(from, header, shape);
-                 }) {}
+        channel_(
+            place,
+            {.stream = std::move(stream),
+             .limits = ChannelLimits::models(most, *place.layout),
+             .one_view = true},
+            std::move(parts.transfer), parts.make_codec(true), nullptr,
+            [this](Rank from, const Header& header, const ContentShape& shape) -> Result<bool> {
+              if (!std::ranges::binary_search(peers_, from)) return malformed("a model of no peer");
+              if (!fits(header, shape)) return malformed("a vector that is no model");
+              return true;
+            }) {}
   PeerModels(const PeerModels&) = delete;
 
   // The strategy's child, and argument of its within(); `below` is a turn as it sees it.
   VectorChannel<Header>& channel() { return channel_; }
 
+  void send(const std::vector<Rank>& to, const Header& header, VectorContent model,
+            const SendOptions& options, Turn& below) {
+    if (!to.empty()) channel_.send(to, header, std::move(model), options, below);
+  }
   void send(const std::vector<Rank>& to, const Header& header, Snapshot model,
             const SendOptions& options, Turn& below) {
-    if (to.empty()) return;
-    VectorContent content;
-    if (has_values(header)) content = VectorContent::values(std::move(model), range_);
-    channel_.send(to, header, std::move(content), options, below);
+    send(to, header, VectorContent::values(std::move(model), all_), options, below);
   }
   // Returns the model as `to` would read it if it were sent next.
   std::vector<float> as_received(std::span<const float> model, Rank to,
                                  const SendOptions& options) {
-    return channel_.as_received(model, range_, to, options);
+    return channel_.as_received(model, all_, to, options);
   }
 
   // Receives the arrived models. Returns true if there is one of each of these peers.
@@ -92,11 +97,12 @@ class PeerModels {
     channel_.drop_lost();  // with their view
     while (auto one = channel_.poll(below))
       if (auto& models = models_[one->from]; models.size() < most_)
-        models.push_back({std::move(one->header), one->content.values()});
+        models.push_back({std::move(one->header), std::move(one->content)});
     return lacking(from).empty();
   }
+  bool has(Rank from) const { return models_.contains(from); }
   std::vector<Rank> lacking(std::vector<Rank> from) const {
-    std::erase_if(from, [&](Rank rank) { return models_.contains(rank); });
+    std::erase_if(from, [&](Rank rank) { return has(rank); });
     return from;
   }
   // Returns the next model of a peer, once.
@@ -122,25 +128,18 @@ class PeerModels {
     ar(peers_, models_);
     for (const auto& [rank, models] : models_)
       for (const Model& model : models)
-        if (model.values && !model.values->empty() && model.values->size() != range_.length)
-          ar.fail("holds a model of another size");
+        if (!fits(model.header, model.content.shape())) ar.fail("holds a model of another size");
   }
 
  private:
-  static bool has_values(const Header& header) {
-    if constexpr (requires { header.is_finite; }) return header.is_finite;
-    return true;
-  }
-  Result<bool> admit(Rank from, const Header& header, const ContentShape& shape) const {
-    if (!std::ranges::binary_search(peers_, from)) return malformed("a model of no peer");
-    const bool is_model = shape.kind == ContentKind::values && shape.range == range_;
-    if (has_values(header) ? !is_model : shape.kind != ContentKind::none)
-      return malformed("a vector that is no model");
-    return true;
+  bool fits(const Header& header, const ContentShape& shape) const {
+    if (is_model_) return is_model_(header, shape);
+    return shape.kind == ContentKind::values && shape.range == all_;
   }
 
   const std::string stream_;
-  const Range range_;
+  const Range all_;
+  const IsModel is_model_;
   const std::size_t most_;
   std::vector<Rank> peers_;  // of the view
   VectorChannel<Header> channel_;
@@ -158,7 +157,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   using Messages = MessageList<EnteredView>;
 
   void on_start(Turn& turn) final {
-    phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
+    phase_ = turn.place().comes_back() ? Phase::outside : Phase::deciding;
     enter_view(turn);
   }
 
@@ -183,11 +182,11 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
   void on_computed(const Computed& computed, Turn& turn) override {
     if (phase_ != Phase::computing) return;  // the run has failed
-    if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+    if (has_train_loss_ && !turn.place().phantom) turn.record("train_loss", done_, computed.loss);
     samples_ += double(computed.samples);
     phase_ = Phase::exchanging;
     asked_ = turn.now();
-    on_steps_done(computed, turn);
+    if (!begins_again_) on_steps_done(computed, turn);
   }
 
   // The overlay starts after its parent: the first round begins here.
@@ -208,25 +207,27 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::deciding) return stop_.waiting_for();
     if (phase_ == Phase::averaging) return final_.waiting_for();
     if (phase_ == Phase::entering) return "the rounds of ranks" + listed(unknown(older_peers()));
-    if (phase_ == Phase::exchanging && !has_begun_view_)
-      return "the rounds of ranks" + listed(unknown(peers_));
-    return phase_ == Phase::exchanging ? "round " + std::to_string(done_) + ": " + missing() : "";
+    if (phase_ != Phase::ready && phase_ != Phase::exchanging) return "";
+    if (!has_begun_view_) return "the rounds of ranks" + listed(unknown(peers_));
+    return "round " + std::to_string(done_) + ": " + missing();
   }
 
   void state(Archive& ar) override {
     ar.expect(std::string(name_));
     ar(phase_, done_, epoch_, returned_, peers_, rounds_, has_begun_view_, samples_, asked_);
-    ar(newcomers_);
+    ar(waited_, begins_again_, newcomers_);
     if (has_begun_view_ && !unknown(peers_).empty()) ar.fail("holds a view without all its rounds");
   }
 
  protected:
   using Phase = PeerPhase;
-  // `apart`: the maximum lead of a worker over another, in rounds.
+  // `apart`: the maximum lead of a worker over another, in rounds. `has_train_loss`: the loss of a
+  // step is recorded as train_loss.
   struct Terms {
     std::string_view name;
     std::uint32_t steps = 1;
     Round apart = 1;
+    bool has_train_loss = true;
   };
   PeerStrategy(const Terms& terms, std::unique_ptr<Overlay> overlay, const StopConfig& stop,
                const Place& place)
@@ -235,6 +236,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
         self_(place.self),
         steps_(terms.steps),
         apart_(terms.apart),
+        has_train_loss_(terms.has_train_loss),
         stop_(apart_by(terms.apart, stop)) {
     own(stop_, {2, "stop rule"});
     own(state_transfer_, {3, "state transfer"});
@@ -247,16 +249,19 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // also in on_view_begun(); in the other hooks it is at a step boundary.
   virtual std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn&) = 0;
   virtual void on_view_begun(Turn&) {}
-  // Returns the work of each of the round's steps.
-  virtual Work begin_round(Turn&) { return LocalStep{}; }
+  // Returns the work of each of the round's steps. Null: the round cannot begin yet; called again
+  // in each turn.
+  virtual std::optional<Work> begin_round(Turn&) { return LocalStep{}; }
   virtual void on_steps_done(const Computed&, Turn&) {}
   // Returns true when params() is the model after this round. Called again in each turn.
   virtual bool end_round(Turn&) = 0;
+  // Returns true if no round follows, by a rule of the strategy besides [stop].
+  virtual bool is_over() const { return false; }
   // Called after the last round: params() is averaged next.
   virtual void on_rounds_end(Turn&) {}
   // Saves the model of this round for a returned worker, or loads it there.
   virtual void archive_model(Archive& ar, Turn& turn) { ar.floats(turn.params()); }
-  // Returns what end_round() waits for, for the user: "models of ranks 1 4".
+  // Returns what begin_round() or end_round() waits for, for the user: "models of ranks 1 4".
   virtual std::string missing() const = 0;
 
   // --- calls for strategies ----------------------------------------------------------------------
@@ -268,6 +273,10 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     return ranks;
   }
   Epoch epoch() const { return epoch_; }
+  // For peers_among(): when the new view has begun, all workers begin the latest one of their
+  // rounds again. Missed rounds pass with the current model. A result of the learner from before is
+  // dropped without on_steps_done(). All workers must be peers, and all must call it.
+  void begin_again() { begins_again_ = true; }
   // Returns true if params() can be sent. False: the run has failed.
   bool is_finite(Turn& turn) {
     if (all_finite(turn.params())) return true;
@@ -323,14 +332,18 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
       case Phase::entering:
         return enter_run(turn);
       case Phase::ready: {
+        if (begins_again_) return begin_latest(turn);
+        std::optional<Work> work = begin_round(turn);
+        if (!work || phase_ != Phase::ready) return false;
         phase_ = Phase::computing;
-        const Work work = begin_round(turn);
-        if (phase_ == Phase::computing) turn.compute(work, steps_);
+        waited_ = turn.now() - asked_;
+        turn.compute(std::move(*work), steps_);
         return false;
       }
       case Phase::exchanging:
+        if (begins_again_) return begin_latest(turn);
         if (!has_begun_view_ || !end_round(turn)) return false;
-        turn.record("wait_s", done_, seconds(turn.now() - asked_));
+        turn.record("wait_s", done_, seconds(waited_ + turn.now() - asked_));
         phase_ = Phase::deciding;
         count_round(turn);
         return true;
@@ -344,13 +357,16 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   }
 
   bool decide(Turn& turn) {
-    const StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+    StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
+    if (is_over()) step = StopRule::Step::stop;
+    if (step == StopRule::Step::wait) return false;
     if (step == StopRule::Step::stop) {
       on_rounds_end(turn);
       return begin_mean(turn);
     }
-    if (step == StopRule::Step::go_on) phase_ = Phase::ready;
-    return step == StopRule::Step::go_on;
+    phase_ = Phase::ready;
+    asked_ = turn.now();
+    return true;
   }
 
   // Counts one more round as done, with the current model.
@@ -388,20 +404,30 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     return true;
   }
 
-  // Passes the missed rounds with the current model.
   bool enter_run(Turn& turn) {
     const std::vector<Rank> older = older_peers();
-    if (!unknown(older).empty()) return false;
+    if (!unknown(older).empty() || !pass_rounds(older, turn)) return false;
+    send_round(turn);
+    return true;
+  }
+
+  bool begin_latest(Turn& turn) {
+    if (!has_begun_view_) return false;
+    begins_again_ = false;
+    return pass_rounds(peers_, turn);
+  }
+
+  // Passes the rounds before the latest one of these peers with the current model.
+  bool pass_rounds(const std::vector<Rank>& peers, Turn& turn) {
     Round first = done_;
-    for (const Rank peer : older) first = std::max(first, rounds_.at(peer));
+    for (const Rank peer : peers) first = std::max(first, rounds_.at(peer));
     if (first > done_ + kMostMissed * apart_) {
       fail(malformed("a peer says that it is in round " + std::to_string(first) +
-                     ", the senior worker was in round " + std::to_string(done_)),
+                     "; the model of this worker is of round " + std::to_string(done_)),
            turn);
       return false;
     }
     while (done_ < first) count_round(turn);
-    send_round(turn);
     phase_ = Phase::deciding;
     return true;
   }
@@ -425,6 +451,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   const Rank self_;
   const std::uint32_t steps_;
   const Round apart_;
+  const bool has_train_loss_;
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::Newcomers newcomers_;
@@ -434,7 +461,9 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   std::vector<Rank> peers_;         // in that view
   std::map<Rank, Round> rounds_;    // rounds in which this node and its peers have entered it
   bool has_begun_view_ = false;     // the rounds of all peers are known
+  bool begins_again_ = false;       // when it has begun
   Time asked_{0};                   // start of the wait for others
+  Time waited_{0};                  // in this round before its local steps
 };
 
 }  // namespace longhaul::sync

@@ -65,10 +65,15 @@ class StalenessLab final : public PeerStrategy {
       : PeerStrategy({.name = "staleness_lab"}, std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
+        all_(place.layout->parameters()),
         rate_(parts.rate),
         rate_share_(std::move(parts.rate_share)),
         law_(staleness::delay_law(config, place)),
-        updates_("updates", kUpdatesOfASender, parts, place, place.layout->parameters()),
+        updates_("updates", kUpdatesOfASender, parts, place,
+                 [all = all_](const StalenessHeader& header, const ContentShape& shape) {
+                   return header.is_finite ? shape.kind == ContentKind::values && shape.range == all
+                                           : shape.kind == ContentKind::none;
+                 }),
         rule_(staleness::update_rule(config)),
         held_(config.compensation),
         coherence_(std::max(law_.most(), 1u)) {
@@ -123,8 +128,8 @@ class StalenessLab final : public PeerStrategy {
     return others;
   }
 
-  Work begin_round(Turn& turn) override {
-    if (!diverged_.empty()) return end_diverged(turn), Gradient{};
+  std::optional<Work> begin_round(Turn& turn) override {
+    if (!diverged_.empty()) return end_diverged(turn), std::nullopt;
     held_.begin(done_, parameters(turn));
     is_probing_ = config_.coherence_every > 0 && !turn.place().phantom &&
                   turn.self() == place_.members.with(Role::worker).front();
@@ -157,10 +162,13 @@ class StalenessLab final : public PeerStrategy {
   void send(Turn& turn) {
     const std::vector<Rank> to = present(peers());
     const SendOptions options{.group = 0};
-    own_.values = due_;
+    VectorContent sent;
+    if (own_.header.is_finite) sent = VectorContent::values(due_, all_);
+    own_.content = sent;
     if (own_.header.is_finite && !to.empty())
-      own_.values = snapshot_of(updates_.as_received(*due_, to.front(), options));
-    updates_.send(to, own_.header, due_, options, within(updates_.channel(), turn));
+      own_.content = VectorContent::values(
+          snapshot_of(updates_.channel().as_received(*due_, all_, to.front(), options)), all_);
+    updates_.send(to, own_.header, std::move(sent), options, within(updates_.channel(), turn));
   }
 
   // Ends the iteration when all updates have arrived and this one has left.
@@ -179,7 +187,7 @@ class StalenessLab final : public PeerStrategy {
     due_.reset();
     std::uint64_t dropped = 0;
     for (const auto& [rank, update] : all)
-      dropped += !hold(rank, update.values, double(all.size()), turn);
+      dropped += !hold(rank, update.values(), double(all.size()), turn);
     const auto applied = held_.apply(done_ + 1, parameters(turn));
     // As with a server, 0 is an update that is applied as soon as possible.
     if (applied.updates > 0)
@@ -260,6 +268,7 @@ class StalenessLab final : public PeerStrategy {
 
   const Config config_;
   const Place place_;
+  const Range all_;
   const double rate_;
   const std::function<double(std::uint64_t)> rate_share_;  // null: 1
   const staleness::DelayLaw law_;

@@ -1,27 +1,35 @@
 #pragma once
 // The dual variables of one worker of GADMM: c_nm, which n holds for worker m, of every m that it
-// has ever been a neighbour of. They are never sent in an iteration: both ends of an edge add the
-// same numbers in the same order, so c_nm = -c_mn bit for bit.
+// has ever been a neighbour of. They are never sent: both ends of an edge add the same numbers in
+// the same order, so c_nm = -c_mn bit for bit.
 //
 // The published code keeps their sum alone. Kept apart (ours) they make a loss harmless: every
 // survivor deletes what it holds for the lost worker, and the sum over all survivors is 0 again.
+// A model in transit at a change of the members may have been used at one end only. So both ends
+// report their number of steps, and the end with one more undoes its last step.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <vector>
 
-#include "longhaul/base/archive.h"
 #include "longhaul/base/check.h"
-#include "longhaul/core/types.h"
+#include "longhaul/core/machine.h"
 
 namespace longhaul::sync::gadmm {
 
-class DualLedger {
+class DualLedger final : public Machine {
  public:
+  struct Steps {  // to each other worker of a new view
+    LONGHAUL_MESSAGE(1, "steps");
+    std::uint64_t steps = 0;
+    LONGHAUL_FIELDS((steps, .doc = "steps of the sender's dual for the receiver", .max = 0x1p50))
+  };
+  using Messages = MessageList<Steps>;
   struct Dual {
     std::uint64_t steps = 0;
-    std::vector<double> values;  // empty in a phantom job
-    void state(Archive& ar) { ar(steps, values); }
+    std::vector<double> values, before;  // `before` the last step; both empty in a phantom job
+    void state(Archive& ar) { ar(steps, values, before); }
   };
 
   // c_nm <- c_nm + rho (own - theirs): the models of both ends, of one iteration.
@@ -29,6 +37,7 @@ class DualLedger {
     LH_CHECK(own.size() == theirs.size());
     Dual& dual = duals_[peer];
     dual.values.resize(own.size());
+    dual.before = dual.values;
     for (std::size_t i = 0; i < own.size(); ++i) dual.values[i] += rho * (own[i] - theirs[i]);
     ++dual.steps;
   }
@@ -47,18 +56,29 @@ class DualLedger {
     return found == duals_.end() ? nullptr : &found->second;
   }
 
-  // Adopts `theirs`, the peer's dual for this worker, negated, if it has more steps: a model in
-  // transit at a loss may have been used at one end only.
-  void repair(Rank peer, const Dual& theirs) {
-    const Dual* mine = of(peer);
-    if (theirs.steps <= (mine ? mine->steps : 0)) return;
-    Dual& dual = duals_[peer];
-    dual = theirs;
-    for (double& value : dual.values) value = -value;
+  // Deletes the duals for workers outside of a new view, and sends Steps to these others,
+  // ascending.
+  void enter_view(const std::vector<Rank>& others, Turn& turn) {
+    std::erase_if(duals_,
+                  [&](const auto& one) { return !std::ranges::binary_search(others, one.first); });
+    for (const Rank rank : others)
+      turn.send(rank, Steps{of(rank) ? of(rank)->steps : 0}, {}, kControl);
   }
 
-  void drop(Rank peer) { duals_.erase(peer); }
-  void state(Archive& ar) { ar(duals_); }
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    return dispatch(Messages{}, message, [&](const Steps& theirs) -> Status {
+      const auto found = duals_.find(from);
+      if (message.epoch != turn.view().epoch || found == duals_.end()) return Ok{};
+      Dual& dual = found->second;
+      if (dual.steps > theirs.steps + 1) return malformed("fewer steps of a dual than were taken");
+      if (dual.steps <= theirs.steps) return Ok{};
+      dual.values = dual.before;
+      --dual.steps;
+      return Ok{};
+    });
+  }
+
+  void state(Archive& ar) override { ar(duals_); }
 
  private:
   std::map<Rank, Dual> duals_;

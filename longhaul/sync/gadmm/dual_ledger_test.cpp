@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/sync/testing/one_node.h"
+
 namespace longhaul::sync::gadmm {
 namespace {
 
@@ -26,35 +28,60 @@ TEST(DualLedger, AddsUpWhatItHoldsForEverybodyItEverMet) {
   ledger.step(4, 2, Vector{1, 1}, Vector{0, 3});
   ledger.step(7, 2, Vector{1, 1}, Vector{2, 2});
   EXPECT_EQ(ledger.sum(2), (Vector{0, -6}));
-  ledger.drop(4);
-  EXPECT_EQ(ledger.sum(2), (Vector{-2, -2}));
 }
+
+// The ledger of one of three workers in a later view.
+struct LedgerNode {
+  explicit LedgerNode(Rank self) : node(4, {}, Members{{"a"}, {"b"}, {"c"}}) {
+    node.place.self = self;
+    node.view.epoch = 1;
+  }
+  Status receive(Rank from, std::uint64_t steps, Epoch epoch = 1) {
+    Message message = longhaul::testing::message_of(DualLedger::Steps{steps});
+    message.epoch = epoch;
+    return ledger.on_message(from, message, node.turn);
+  }
+  testing::OneNode node;
+  DualLedger ledger;
+};
 
 // A model was used at one end, and not at the other.
-TEST(DualLedger, TheEndWithFewerStepsTakesTheOthers) {
-  DualLedger behind, ahead;
-  behind.step(1, 1, Vector{2}, Vector{0});
-  ahead.step(0, 1, Vector{0}, Vector{2});
-  ahead.step(0, 1, Vector{1}, Vector{5});
-  const DualLedger::Dual before = *behind.of(1);
-  behind.repair(1, *ahead.of(0));
-  ahead.repair(0, before);
-  EXPECT_EQ(ahead.of(0)->values, (Vector{-6}));
-  EXPECT_EQ(behind.of(1)->values, (Vector{6}));
-  EXPECT_EQ(behind.of(1)->steps, 2u);
-  // One that has never met the other, and one of which nobody has heard.
-  DualLedger fresh;
-  fresh.repair(3, {});
-  EXPECT_EQ(fresh.of(3), nullptr);
-  fresh.repair(0, *ahead.of(0));
-  EXPECT_EQ(fresh.of(0)->values, (Vector{6}));
+TEST(DualLedger, TheEndWithMoreStepsUndoesItsLast) {
+  LedgerNode ahead(0), behind(1);
+  ahead.ledger.step(1, 1, Vector{0.1}, Vector{2});
+  behind.ledger.step(0, 1, Vector{2}, Vector{0.1});
+  ahead.ledger.step(1, 1, Vector{1}, Vector{5});
+  ASSERT_TRUE(ahead.receive(1, 1, 0));
+  EXPECT_EQ(ahead.ledger.of(1)->steps, 2u) << "a report of the view before";
+  ASSERT_TRUE(ahead.receive(1, 1));
+  ASSERT_TRUE(behind.receive(0, 2));
+  EXPECT_EQ(ahead.ledger.of(1)->values, (Vector{0.1 - 2}));
+  EXPECT_EQ(behind.ledger.of(0)->values, (Vector{-(0.1 - 2)}));
+  ASSERT_TRUE(ahead.receive(1, 1));
+  EXPECT_EQ(ahead.ledger.of(1)->steps, 1u) << "once";
+  // A worker that it has never been a neighbour of.
+  ASSERT_TRUE(behind.receive(2, 4));
+  EXPECT_EQ(behind.ledger.of(2), nullptr);
 }
 
-TEST(DualLedger, EqualStepsChangeNothing) {
-  DualLedger ledger;
-  ledger.step(1, 1, Vector{2}, Vector{0});
-  ledger.repair(1, {.steps = 1, .values = {99}});
-  EXPECT_EQ(ledger.of(1)->values, (Vector{2}));
+TEST(DualLedger, AnEndIsAtMostOneStepAhead) {
+  LedgerNode ahead(0);
+  for (int k = 0; k < 2; ++k) ahead.ledger.step(1, 1, Vector{2}, Vector{0});
+  EXPECT_FALSE(ahead.receive(1, 0));
+  EXPECT_EQ(ahead.ledger.of(1)->values, (Vector{4}));
+}
+
+TEST(DualLedger, InAViewItReportsItsStepsAndDropsLostWorkers) {
+  LedgerNode one(0);
+  one.ledger.step(1, 1, Vector{2}, Vector{0});
+  one.ledger.step(2, 1, Vector{3}, Vector{0});
+  one.ledger.enter_view({2}, one.node.turn);
+  EXPECT_EQ(one.ledger.of(1), nullptr);
+  EXPECT_EQ(one.ledger.sum(1), (Vector{3}));
+  const auto sent = one.node.done<Send>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, 2u);
+  EXPECT_EQ(from_wire<DualLedger::Steps>(sent[0].message.head.view())->steps, 1u);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longhaul/sync/testing/one_node.h"
+
 namespace longhaul::sync::gadmm {
 namespace {
 
@@ -10,7 +12,7 @@ const std::vector<Rank> kTwo = {0, 1};
 // The figures of two workers, round after round.
 std::optional<Round> holds_since(Stopping::Config config,
                                  const std::vector<std::pair<double, double>>& figures) {
-  Stopping stopping(std::move(config));
+  Stopping stopping(std::move(config), kTwo.size());
   for (Round k = 0; k < figures.size(); ++k) {
     stopping.add(1, k, figures[k].second);
     EXPECT_TRUE(stopping.judge(kTwo).empty());
@@ -34,7 +36,7 @@ TEST(Stopping, EveryModelIsTheWorstOfThem) {
 }
 
 TEST(Stopping, WaitsForAllAndSaysForWhom) {
-  Stopping stopping({.rule = "published", .least = 1});
+  Stopping stopping({.rule = "published", .least = 1}, 2);
   stopping.add(0, 1, 1);
   stopping.add(0, 0, 7);
   EXPECT_EQ(stopping.missing(kTwo), (std::vector<Rank>{1}));
@@ -44,7 +46,7 @@ TEST(Stopping, WaitsForAllAndSaysForWhom) {
 }
 
 TEST(Stopping, AfterALossItBeginsAnew) {
-  Stopping stopping({.rule = "published", .least = 1});
+  Stopping stopping({.rule = "published", .least = 1}, 1);
   stopping.add(0, 0, 1);
   stopping.add(0, 5, 1);
   stopping.begin(4);
@@ -54,6 +56,75 @@ TEST(Stopping, AfterALossItBeginsAnew) {
   EXPECT_EQ(stopping.judge({0}).size(), 1u);
   EXPECT_EQ(stopping.holds_since(), 4u);
   EXPECT_EQ(stopping.next(), 5u);
+}
+
+// One of three workers.
+struct StoppingNode {
+  explicit StoppingNode(Rank self)
+      : node(4, {}, Members{{"a"}, {"b"}, {"c"}}), stopping({.rule = "published", .least = 3}, 3) {
+    node.place.self = self;
+  }
+  template <class M>
+  Status receive(Rank from, const M& fields, Epoch epoch = 0) {
+    Message message = longhaul::testing::message_of(fields);
+    message.epoch = epoch;
+    return stopping.on_message(from, message, node.turn);
+  }
+  testing::OneNode node;
+  Stopping stopping;
+};
+
+TEST(Stopping, TheLowestWorkerJudgesAndEndsTheRun) {
+  StoppingNode judge(0), other(1);
+  other.stopping.round_done(0, 1, 0, {}, other.node.turn);
+  ASSERT_EQ(other.node.done<Send>().size(), 1u);
+  EXPECT_EQ(other.node.done<Send>()[0].to, 0u);
+  EXPECT_FALSE(other.receive(2, Stopping::Figure{0, 1})) << "it does not judge";
+
+  EXPECT_TRUE(judge.receive(1, Stopping::Figure{0, 1}));
+  EXPECT_TRUE(judge.receive(2, Stopping::Figure{0, 1}));
+  EXPECT_TRUE(judge.receive(2, Stopping::Figure{1, 1}));
+  EXPECT_EQ(judge.stopping.end(), 0u);
+  judge.stopping.round_done(0, 1, 0, {}, judge.node.turn);
+  EXPECT_EQ(judge.stopping.end(), 1u + 2 * 3 + 2);
+  EXPECT_FALSE(judge.stopping.is_over(8));
+  EXPECT_TRUE(judge.stopping.is_over(9));
+}
+
+TEST(Stopping, TheJudgeWaitsForFiguresOfWorkersFarBehind) {
+  StoppingNode judge(0);
+  const RankList live = {0, 1, 2};
+  for (Round k = 0; k < 4; ++k) {
+    EXPECT_FALSE(judge.stopping.holds_back(k, 0, live)) << k;
+    judge.stopping.round_done(k, 1, 0, {}, judge.node.turn);
+  }
+  EXPECT_TRUE(judge.stopping.holds_back(4, 0, live));
+  EXPECT_FALSE(judge.stopping.holds_back(4, 1, live)) << "it does not judge";
+  for (const Rank from : {1u, 2u}) EXPECT_TRUE(judge.receive(from, Stopping::Figure{0, 7}));
+  EXPECT_FALSE(judge.stopping.holds_back(4, 0, live));
+}
+
+TEST(Stopping, AViewBeginsWithoutFiguresAndWithTheEnd) {
+  StoppingNode judge(0);
+  EXPECT_TRUE(judge.receive(1, Stopping::Figure{0, 1}));
+  judge.node.view.epoch = 1;
+  judge.stopping.on_view({}, judge.node.turn);
+  EXPECT_TRUE(judge.receive(2, Stopping::Figure{0, 1}, 0)) << "late";
+  judge.stopping.round_done(0, 1, 0, {}, judge.node.turn);
+  EXPECT_EQ(judge.stopping.missing({0, 1, 2}), (std::vector<Rank>{1, 2}));
+  judge.stopping.enter_view(judge.node.turn);
+  EXPECT_TRUE(judge.node.done<Send>().empty()) << "no end is known";
+  EXPECT_TRUE(judge.receive(2, Stopping::End{30}, 1));
+  EXPECT_EQ(judge.stopping.end(), 30u);
+  judge.stopping.enter_view(judge.node.turn);
+  EXPECT_EQ(judge.node.done<Send>().size(), 2u);
+}
+
+TEST(Stopping, APeerCannotMakeItKeepMoreAndMore) {
+  StoppingNode judge(0);
+  Round kept = 0;
+  while (kept < 1000 && judge.receive(1, Stopping::Figure{kept, 1})) ++kept;
+  EXPECT_EQ(kept, 2 * 3 + 3u);
 }
 
 }  // namespace
