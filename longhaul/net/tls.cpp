@@ -160,11 +160,13 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
 
   Error described(const Error& error) const {
     if (session->is_established()) return error;
-    // The peer has sent TLS bytes, so it is only slow or gone.
+    // A peer that has sent TLS bytes is only slow or gone, and so is a caller: one without TLS
+    // would have sent other bytes.
+    const bool may_lack_tls = session->has_dialled() && !has_received_tls;
     return {error.kind, error.what + " during the TLS handshake" +
-                            (has_received_tls ? ""
-                                              : "; start all sites alike: with --keys, or all with "
-                                                "--insecure")};
+                            (may_lack_tls ? "; start all sites alike: with --keys, or all with "
+                                            "--insecure"
+                                          : "")};
   }
 
   void fail(Error why) {

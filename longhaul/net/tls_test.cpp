@@ -12,6 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Authority {
   secure::KeyPair pair = secure::test_authority();
@@ -134,6 +135,16 @@ TEST(Tls, APeerThatClosesInTheHandshakeIsNamedWithTheRemedy) {
   wires.accepted->close();
   ASSERT_TRUE(wires.wait([&] { return !end.why.empty(); }));
   EXPECT_THAT(end.why, HasSubstr("start all sites alike"));
+}
+
+TEST(Tls, ACallerThatClosesInTheHandshakeIsGone) {
+  Wires wires;
+  wires.secure_accepted();
+  ByteRead end(*wires.accepted);
+  wires.dialled->close();
+  ASSERT_TRUE(wires.wait([&] { return !end.why.empty(); }));
+  EXPECT_THAT(end.why, HasSubstr("during the TLS handshake"));
+  EXPECT_THAT(end.why, Not(HasSubstr("start all sites alike")));
 }
 
 // The dialling end has written before it can know; it reads why nobody listens.

@@ -253,6 +253,8 @@ class Gadmm final : public PeerStrategy {
     const bool is_new = !seen_.contains(from);
     if (is_new && content.kind() != ContentKind::doubles)
       return malformed("a model of a new neighbour that is not in fp64");
+    if (model.header.end > 0 && model.header.end < done_)
+      return malformed("an end of the run that has passed");
     stopping_.learn_end(model.header.end);
     if (!is_new) awaited_.erase(from);
     std::vector<double>& seen = seen_[from];

@@ -202,7 +202,7 @@ class StateTransfer final : public Machine {
       turn.send(to, StatePart{round, last, going.sent, total}, Payload(bytes, going.sent, length),
                 going.is_beside_rounds ? kBesideRounds : kBulk);
       going.sent += length;
-      going.chunk_since = turn.now();
+      if (going.is_beside_rounds) going.chunk_since = turn.now();
     }
     if (going.sent == total) outgoing_.erase(it);
   }
