@@ -132,9 +132,14 @@ class Pool {
 
   void on_line(const std::string& name, bool is_error, std::string_view line) {
     if (!is_error || line.empty()) return;
-    constexpr std::string_view kOurs = "longhaul: ";
+    constexpr std::string_view kOurs = "longhaul: ", kTrace = "Traceback (most recent call last)";
+    PoolEnd& end = ends_[std::stoul(name)];
     if (line.starts_with(kOurs))
-      ends_[std::stoul(name)].message = line.substr(kOurs.size());
+      end.message = line.substr(kOurs.size());
+    else if (end.trace.size() >= PoolEnd::kMaxTrace)
+      return;
+    else if (line.starts_with(kTrace) || !end.trace.empty())
+      end.trace += std::string(line.substr(0, PoolEnd::kMaxTrace - end.trace.size())) + "\n";
     else
       progress_.says(std::string(line));
   }
@@ -147,6 +152,7 @@ class Pool {
       ++ended_;
       end.exit = *children_.end(child);
       if (end.exit.done()) end.message.clear();
+      if (end.exit.done() || end.message.empty()) end.trace.clear();  // of Ctrl-C in Python
       progress_.ended(runs_[child_of_[child]].label);
     }
   }

@@ -107,15 +107,18 @@ class Site:
     seed      [job] seed, the same at all sites; Python's, numpy's and torch's generators have been
               seeded by it
     device    torch.device: CUDA where there is one, else the CPU
+    rate      learning rate of the job file ([optimizer] or [[site]] rate), which plan and compare
+              --tune vary; for the optimiser, before attach()
     steps     optimiser steps taken so far, those before a resumption included
     """
 
     # Simulated sites share the process's random generators: whose state they have now.
     _playing: Site | None = None
 
-    def __init__(self, name: str, index: int, rank: int, seed: int, trains: bool,
-                 loop: Loop | None):
+    def __init__(self, name: str, index: int, rank: int, seed: int, rate: float | None,
+                 trains: bool, loop: Loop | None):
         self.name, self.index, self.rank, self.seed = name, index, rank, seed
+        self._rate, self._uses_rate = rate, False
         self.steps = 0
         self._trains = trains
         self._loop: Loop = loop  # type: ignore[assignment]  # none at a Follower, which has no host
@@ -146,6 +149,14 @@ class Site:
             return torch.device("cpu")
         local = int(os.environ.get("LOCAL_RANK", self.rank))  # torchrun's, of a site's processes
         return torch.device("cuda", local % torch.cuda.device_count())
+
+    @property
+    def rate(self) -> float:
+        if self._rate is None:
+            raise Unfit("site.rate: the job file has no [optimizer] rate; add one, or choose the "
+                        "rate in train()")
+        self._uses_rate = True
+        return self._rate
 
     # What the loop calls.
 
@@ -235,7 +246,9 @@ class Site:
         self._check_thread("attach")
         self._trained = trained
         self._loop.attach(**trained.layout(), mirrored=trained.mirrored,
-                          wants_put=trained.mirrored or self.group is not None)
+                          wants_put=trained.mirrored or self.group is not None,
+                          has_gradients=not trained.needs_gradient,
+                          uses_rate=self._uses_rate)
         if not self._trains:
             raise _LayoutOnly
         self._tell("PARAMETERS")
