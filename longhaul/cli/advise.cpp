@@ -485,9 +485,11 @@ class Adviser {
   // limit, by the event at which the run was cut, does not count.
   static Trial trial_of(const run::PoolRun& run, const run::PoolEnd& end, double limit_s,
                         const Candidate& candidate) {
-    Trial trial{.candidate = candidate, .why = failure_of(end), .to_target = {}};
+    Trial trial{.candidate = candidate, .to_target = {}};
     const auto summary = run::read_summary(run.folder);
-    if (!end.started || !end.exit.done() || !summary || !*summary) return trial;
+    const bool has_summary = summary && *summary;
+    if (!end.exit.done()) trial.why = failure_of(end, has_summary ? (**summary).failure : "");
+    if (!end.started || !end.exit.done() || !has_summary) return trial;
     trial.ran = (**summary).stop_reason != run::StopReason::diverged;
     if (!trial.ran) trial.why = (**summary).failure;
     trial.summary = **summary;
@@ -498,11 +500,11 @@ class Adviser {
     return trial;
   }
 
-  // Returns why a run failed; "": it did not, or it was interrupted.
-  static std::string failure_of(const run::PoolEnd& end) {
-    const bool cut = end.exit.code == kInterrupted || end.exit.signal == SIGINT;
-    if (end.exit.done() || cut) return "";
-    return end.message.empty() ? run::to_string(end.exit) : end.message;
+  // Returns why a run failed; "" if it was interrupted. `failure`: that of its summary.
+  static std::string failure_of(const run::PoolEnd& end, const std::string& failure) {
+    if (end.exit.code == kInterrupted || end.exit.signal == SIGINT) return "";
+    if (!end.message.empty()) return end.message;
+    return failure.empty() ? run::to_string(end.exit) : without_command(failure);
   }
 
   // Sets the trial's score to the newest score within the limit, or to the final model's score if

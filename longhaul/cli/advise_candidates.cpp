@@ -203,7 +203,7 @@ std::optional<Candidate> AdviseCandidates::timed(const Choice& choice) {
   // Before the prediction, which must not depend on it.
   max_rounds_.emplace(one.label, std::exchange(one.job.stop.max_rounds, std::uint64_t{1} << 53));
   const auto prediction = run::predict(one.job, embedding().learners);
-  if (!prediction) failures_.try_emplace(choice.sync, prediction.error().what);
+  if (!prediction) failures_.try_emplace(choice.sync, without_command(prediction.error().what));
   if (!prediction || !(prediction->round_s > 0)) return std::nullopt;
   at->second =
       Candidate{.label = one.label,

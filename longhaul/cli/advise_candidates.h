@@ -13,6 +13,11 @@
 
 namespace longhaul::cli {
 
+// Returns an error of the simulator without the command that repeats it, which names a single run.
+inline std::string without_command(const std::string& error) {
+  return error.substr(0, error.find(" [longhaul simulate "));
+}
+
 // Source of candidates. Used by one thread. Every returned candidate has a job().
 class AdviseCandidates {
  public:

@@ -152,7 +152,7 @@ class Pool {
       ++ended_;
       end.exit = *children_.end(child);
       if (end.exit.done()) end.message.clear();
-      if (end.exit.done() || end.message.empty()) end.trace.clear();  // of Ctrl-C in Python
+      if (end.exit.done() || end.exit.signal != 0) end.trace.clear();  // Ctrl-C before the run
       progress_.ended(runs_[child_of_[child]].label);
     }
   }
