@@ -21,7 +21,7 @@ export CCACHE_DEPEND ?= 1
 BENCHES := bench bench-net bench-net-wan bench-fidelity bench-overlays bench-learned bench-tsengine bench-dgt \
   bench-nbsync bench-esync bench-fedgsync bench-ds-sync bench-shadow bench-gaia bench-sfb bench-selmcast \
   bench-p3 bench-strategies bench-plan bench-storm bench-kills bench-watching bench-page bench-text bench-focus \
-  bench-skew bench-staleness bench-gadmm bench-scale bench-tuning bench-peers
+  bench-skew bench-staleness bench-gadmm bench-scale bench-tuning bench-peers bench-returns
 .PHONY: $(BENCHES) bench-devices which picture
 $(BENCHES): setup-nightly
 
@@ -138,6 +138,9 @@ bench-tuning: build  ## docs/results/tuned.md: each strategy at its best rate on
 
 bench-storm: build  ## participation, rejoins and lost samples in a storm of faults, simulated; resumable
 	bench/storm.py
+
+bench-returns: build  ## the others' longest round while a slow site returns, simulated: 10 minutes
+	bench/returns.py
 
 bench-kills: build  ## each process of a real run killed 20 times, nine strategies; resumable, some hours
 	bench/kills.py

@@ -156,9 +156,10 @@ def page(rows, bad):
     runs, hangs, wrong = (sum(int(row[i]) for row in rows) for i in (2, 3, 4))
     fill = lambda text: textwrap.fill(text, 119, break_on_hyphens=False)
     lines = ["# Kills", "", fill(
-        f"{hangs} of {runs} runs with a killed process hung, and {wrong} ended wrong. `launch` "
-        "starts the killed process again. Then it returns, or the run ends without it."),
-        "", "    bench/kills.py --write docs/results/kills.md      # resumable", "", fill(
+        f"To judge robustness: {hangs} of {runs} runs with a killed process hung, and {wrong} "
+        "ended wrong. `launch` starts the killed process again. Then it returns, or the run ends "
+        "without it."),
+        "", "    bench/kills.py --write docs/results/kills.md", "", fill(
         "Five processes over sockets: four workers, and `hq` as a server, a state server or a "
         "relay. A run has one kill -9. It hangs if it has not ended "
         f"{PATIENCE_S} s later and no node finishes a round in 30 s. An end is wrong if the exit "
@@ -176,10 +177,8 @@ def page(rows, bad):
         "[kills.csv](../../bench/results/kills.csv) has a row for each strategy"
         + (f". Those that did not return in every run: {'; '.join(away)}." if away else "."))]
     for one in bad:
-        last = one["text"].strip().splitlines()[-1:]
         lines += ["", f"Not right: {one['kind']}, {one['victim']} killed {one['wait_s']:.2f} s "
-                  "after the checkpoints. The last output:", "",
-                  *[f"    {line[:110]}" for line in last]]
+                  "after the checkpoints."]
     return "\n".join(lines) + "\n"
 
 

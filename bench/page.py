@@ -236,18 +236,20 @@ def lead(rows):
     behind = [value_of(bsp[3]) - value_of(other[3]) for bsp, other in pairs if bsp[0] != "gpt"]
     best, early = [", ".join(f"{name} in {count}" for name, count in counts.most_common())
                    for counts in (best, early)]
-    text = f"Best after equal samples: {best} of {len(cells)} combinations of model and network."
+    text = f"To choose a strategy: best after equal samples are {best} of {len(cells)} " \
+        "combinations of model and network."
     if pairs:
         text += f" bsp takes {min(longer):.1f} to {max(longer):.1f} times as long as diloco"
-        text += f", which is {min(behind):.1f} to {max(behind):.1f} points behind on images." \
-            if behind else "."
-    return f"{text} First at a target accuracy: {early}."
+        text += f", which with 50 steps is {min(behind):.1f} to {max(behind):.1f} points behind " \
+            "on images." if behind else "."
+    goals = ", ".join(f"{model} {goal(model):g}" for model in dict.fromkeys(row[0] for row in rows))
+    return f"{text} First at a target ({goals}): {early}. One seed: small differences are chance."
 
 
 def tables(rows, steps):
-    """Of each model its table and pictures; then the steps."""
-    lines, wans = [], list(dict.fromkeys(row[1] for row in rows))
-    models = list(dict.fromkeys(row[0] for row in rows))
+    """The steps; then of each model its table and pictures."""
+    wans, models = [list(dict.fromkeys(row[i] for row in rows)) for i in (1, 0)]
+    lines = sweep_lines(rows, models, steps) if steps else []
     for model in models:
         cells = {(row[2], row[1]): row for row in rows if row[0] == model}
         lines += [f"| {model}: {unit(model)}; s | {' | '.join(wans)} |",
@@ -265,21 +267,25 @@ def tables(rows, steps):
                     else "" for wan in wans]
             lines.append(f"| {name} | {' | '.join(both)} |")
         lines += ["", *[f"![{model}-{wan}](../img/page-{model}-{wan}.svg)" for wan in wans], ""]
-    return lines + sweep_lines(models, steps) if steps else lines
+    return lines
 
 
-def sweep_lines(models, steps):
+def sweep_lines(table, models, steps):
     """The best numbers of steps; scores are in the file."""
-    said = []
+    said, alone = [], []
     for model in models:
         rows = [row for row in steps if row[0] == model]
         order = min if model == "gpt" else max
         four, one = (order(rows, key=lambda row, column=column: float(row[column]))
                      for column in (2, 6))
         said.append(f"{model} {four[2]} ({four[1]}) and {one[6]} ({one[1]})")
-    return [fill("Steps of diloco on halos-4, the best score (and steps) of four workers, and of "
-                 f"one worker with the same samples: {'; '.join(said)}. All: "
-                 "[page-steps.csv](../../bench/results/page-steps.csv)."), ""]
+        scores = [value_of(row[3]) for row in table if row[0] == model and value_of(row[3])]
+        if float(one[6]) == order([float(one[6]), *scores]):
+            alone.append(model)
+    best = f" On {', '.join(alone)} one worker beats all below." if alone else ""
+    return [fill("Best score (and steps) of diloco on halos-4 with four workers, and of one worker "
+                 f"with the same samples: {'; '.join(said)} "
+                 f"([page-steps.csv](../../bench/results/page-steps.csv)).{best}"), ""]
 
 
 def fill(text):
@@ -294,8 +300,8 @@ def page(rows, steps, notes=""):
     models, wans = [list(dict.fromkeys(row[i] for row in rows)) for i in (0, 1)]
     left = [m for m in MODELS if m not in models] + [w for w in WANS if w not in wans]
     about = (
-        "Simulated, one seed, rates of [page-rates.json](../../bench/page-rates.json); an hour on "
-        "two cores. Every strategy uses the same samples, split by Dirichlet 0.5. lenet learns "
+        "Simulated, rates of [page-rates.json](../../bench/page-rates.json); an "
+        "hour. Every strategy uses the same samples, split by Dirichlet 0.5. lenet learns "
         "Fashion-MNIST, cnn (lenet with GroupNorm) CIFAR-10, gpt the State of the Union. Messages "
         "count 100 times. halos-4 has HALoS' rates and our delays of 40 ms. "
         "[page.csv](../../bench/results/page.csv) has times to a target (dpsgd, adpsgd: one site's "

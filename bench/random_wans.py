@@ -175,7 +175,7 @@ def page(args, rows, styles, misses):
     about += " [random-wans.csv](../../bench/results/random-wans.csv) has more."
     chosen = ",".join(way.replace(", ", " ") for way in args.overlays)
     chosen = "" if args.overlays == list(WAYS) else f' --overlays "{chosen}"'
-    text = ["# Random networks", "", fill(" ".join(
+    text = ["# Random networks", "", fill("To choose an overlay: " + " ".join(
         lead(size, *measure) for size, measure in zip(sizes, measures))), "",
         f"    bench/random_wans.py --seeds {args.seeds}{chosen}", "",
         "| time / bound | " + " | ".join(

@@ -161,8 +161,9 @@ def page(lines, powers, missed):
                      for line in most)
     fill = lambda text: textwrap.fill(text, 119, break_on_hyphens=False)
     text = ["# How the simulator scales", "", fill(
-        f"{lead}. Time grows with the power {powers[0]:.2f} of the sites, memory with "
-        f"{powers[1]:.2f}."), "", "    bench/scale.py --write docs/results/scale.md", "",
+        f"To plan a simulation: {lead}. Time grows with the power {powers[0]:.2f} of the sites, "
+        f"memory with {powers[1]:.2f}."), "",
+        "    bench/scale.py --write docs/results/scale.md", "",
         f"| processor time, memory | {' | '.join(f'{n:,} sites' for n in sizes)} |",
         "|---" * (len(sizes) + 1) + "|",
         *(f"| {name} | {' | '.join(cells.get((name, n), '') for n in sizes)} |"

@@ -17,6 +17,7 @@ import collections
 import concurrent.futures
 import json
 import pathlib
+import re
 import statistics
 import tempfile
 import textwrap
@@ -213,6 +214,16 @@ HEAD = ["scenario", "strategy", "rate", "steps", "easier", "to_easier_s", "targe
 SHOWN = 3  # strategies of a scenario
 
 
+def is_tie(first, other):
+    """Whether the ranges of two rows of HEAD overlap or touch; not of variants of one strategy."""
+    def ends(row):
+        return [float(end) for end in re.findall(r"[\d.]+", row[7].partition("(")[2] or row[7])]
+
+    kinds = [row[1].partition(",")[0] for row in (first, other)]
+    return (kinds[0] != kinds[1] and " of " not in first[7] + other[7] and
+            ends(other)[0] <= ends(first)[-1])
+
+
 def page(rows):
     """Markdown of rows of HEAD, in which the quickest of a scenario is first."""
     found = collections.defaultdict(list)
@@ -221,10 +232,12 @@ def page(rows):
     first = collections.Counter(group[0][1] for group in found.values())
     rates = collections.Counter(float(row[2]) for row in rows if row[2])
     wins = ", ".join(f"{name} in {count}" for name, count in first.most_common())
+    ties = sum(any(is_tie(group[0], row) for row in group[1:]) for group in found.values())
     lead, *more = [textwrap.fill(text, 119, break_on_hyphens=False) for text in (
-        f"Fastest to the target: {wins} of {len(found)} scenarios. The best rates of all "
-        f"strategies are {min(rates)} to {max(rates)}, most often {rates.most_common(1)[0][0]}. "
-        "Strategies at one common rate can therefore stand in another order.",
+        f"To choose a strategy: fastest to the target are {wins} of {len(found)} scenarios; in "
+        f"{ties} of them another strategy ties: its range overlaps or touches. The "
+        f"best rates of all strategies are {min(rates)} to {max(rates)}, most "
+        f"often {rates.most_common(1)[0][0]}.",
         "The table shows median seconds to the accuracy (range), simulated, with seeds "
         f"{', '.join(map(str, REPORTED))}. Each strategy has its best cell of one grid: rates "
         f"{', '.join(map(str, RATES))} and, if it has local steps, {', '.join(map(str, STEPS))}. "
@@ -242,8 +255,7 @@ def page(rows):
         lines.append(f"| {name}, {group[0][6]} | {' | '.join(cells)} | {last} | {len(group)} |")
     return "\n\n".join([
         "# Each strategy at its best rate", lead,
-        "    make bench-tuning                    # build, then bench/tuning.py; it resumes\n"
-        "    bench/tuning.py --only es-1", "\n".join(lines), *more]) + "\n"
+        "    make bench-tuning\n    bench/tuning.py --only es-1", "\n".join(lines), *more]) + "\n"
 
 
 def tuned(options, cells):

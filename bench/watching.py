@@ -173,8 +173,8 @@ def page(args, rows):
     fill = lambda text: textwrap.fill(text, 119, break_on_hyphens=False)
     return "\n".join([
         "# A run that is watched", "", fill(
-            f"A watched run's time differs by {100 * slower:+.2f} % (medians); `launch` takes "
-            f"{cpu['client'] - cpu['alone']:.1f} s more CPU."), "",
+            f"Before you watch a run: its time differs by {100 * slower:+.2f} % (medians); "
+            f"`launch` takes {cpu['client'] - cpu['alone']:.1f} s more CPU."), "",
         f"    bench/watching.py --rounds {args.rounds} --repeat {args.repeat}    # as root", "",
         fill(
             f"{args.rounds} rounds of fedavg on gaia-11, emulated. An event comes at least every "

@@ -5,8 +5,9 @@
 // its part to all nodes.
 //
 // A worker without samples sends an empty score. A worker that returned while others scored may not
-// know their rounds: the senior waits for its parts only after the first one. A new senior receives
-// again all parts without a sum. Between sums this node keeps at most kMostOpen rounds per worker.
+// know their rounds: the senior waits for its parts only from the first one on. A new senior
+// receives again all parts without a sum. Between sums this node keeps at most kMostOpen rounds per
+// worker.
 #include <map>
 #include <optional>
 
@@ -147,19 +148,25 @@ class ScoreSum final : public Machine {
     }
     if (newest_ && round <= *newest_) return;
     if (!is_senior(turn)) return;  // otherwise the sender repeats it
-    if (const Epoch since = turn.view().since(from); since > 0) heard_[from] = since;
+    if (const Epoch since = turn.view().since(from); since > 0) {
+      auto& [epoch, first] = heard_[from];
+      first = epoch < since ? round : std::min(first, round);
+      epoch = since;
+    }
     parts_[round][from] = evaluation;
     while (parts_.size() > kMostOpen) parts_.erase(parts_.begin());
     settle(turn);
   }
 
-  bool complete(const std::map<Rank, Evaluation>& parts, const Turn& turn) const {
+  bool complete(Round round, const std::map<Rank, Evaluation>& parts, const Turn& turn) const {
     if (!parts.contains(turn.self())) return false;
     for (const Rank rank : live_workers(turn)) {
       if (parts.contains(rank)) continue;
       const Epoch since = turn.view().since(rank);
       const auto heard = heard_.find(rank);
-      const bool may_know_nothing = since > 0 && (heard == heard_.end() || heard->second < since);
+      const bool may_know_nothing =
+          since > 0 &&
+          (heard == heard_.end() || heard->second.first < since || round < heard->second.second);
       if (!may_know_nothing) return false;
     }
     return true;
@@ -167,7 +174,7 @@ class ScoreSum final : public Machine {
 
   void settle(Turn& turn) {
     for (auto it = parts_.begin(); it != parts_.end(); it = parts_.begin()) {
-      while (it != parts_.end() && !complete(it->second, turn)) ++it;
+      while (it != parts_.end() && !complete(it->first, it->second, turn)) ++it;
       if (it == parts_.end()) return;
       const Round round = it->first;
       const Evaluation all = sum(it->second);
@@ -193,7 +200,8 @@ class ScoreSum final : public Machine {
   std::map<Rank, Evaluation> at_end_;
   Queue<Sum> sums_;              // not taken yet
   std::optional<Round> newest_;  // round of the newest known sum
-  std::map<Rank, Epoch> heard_;  // returned workers with a part: their epoch of return
+  // Returned workers with a part: their epoch of return, and the first round that they scored.
+  std::map<Rank, std::pair<Epoch, Round>> heard_;
 };
 
 }  // namespace longhaul

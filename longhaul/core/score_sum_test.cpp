@@ -144,6 +144,27 @@ TEST(ScoreSum, AScoreThatComesAfterItsSumIsPassedOver) {
   EXPECT_EQ(net.losses(1).size(), 1u) << "a new one";
 }
 
+// It has passed the rounds before with the models of the others.
+TEST(ScoreSum, AReturnedWorkerIsAwaitedFromTheFirstRoundThatItScores) {
+  ScoreNet net(3);
+  net.net.crash(2);
+  net.net.run(100);
+  net.net.come_back(2);
+  net.net.run(100);
+  net.score(0, 5);
+  net.score(2, 6);
+  net.net.run(100);
+  net.score(1, 5);
+  net.net.run(100);
+  EXPECT_EQ(net.losses(1).size(), 1u) << "round 5, without rank 2";
+  for (const Rank rank : {0u, 1u}) net.score(rank, 6);
+  net.net.run(100);
+  EXPECT_EQ(net.losses(1), (std::vector<std::pair<Round, double>>{{6, (60. + 140 + 240) / 60}}));
+  for (const Rank rank : {0u, 1u}) net.score(rank, 7);
+  net.net.run(100);
+  EXPECT_TRUE(net.losses(1).empty()) << "rank 2 is awaited";
+}
+
 TEST(ScoreSum, TakesASumOfTheSeniorAlone) {
   ScoreNet net(3);
   Message message = longhaul::testing::message_of(ScoreSum::Total{{1000, 0, 0, 0}});

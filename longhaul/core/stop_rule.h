@@ -65,6 +65,19 @@ class StopRule final : public Machine {
     if (is_reporter(turn) || turn.place().own_tests) ask(round, turn);
   }
 
+  // Called at a returned node, which will next be done with round `next`. The others have decided
+  // on the rounds before.
+  void skip_to(Round next) {
+    if (next > 0) newest_ = next - 1;
+  }
+  // Called at a returned node that waits for another model: it knows its round no longer.
+  void forget_round() {
+    reason_ = Reason::none;
+    newest_.reset();
+    open_.clear();
+    counts_.clear();
+  }
+
   // Returns whether the node may continue after this round. Called in on_progress until the result
   // is not `wait`.
   Step after(Round round) {

@@ -512,7 +512,8 @@ TEST_P(DeadlineWorker, NBSyncDiscardsAtTheEndWhatIsInNoMean) {
 
 // --- a node that comes back
 
-// Rank 1 stands in for the last round of the senior worker, and gets what that has sent to it.
+// Rank 1 takes part in the senior worker's last round and in the current one without contributing.
+// Then it gets what the senior worker has sent to it.
 void bring_back(LateWorker& back, const LateWorker& senior) {
   back.see(kRankOneIsBack);
   back.others_at(senior.rounds_done() - 1);
@@ -544,9 +545,11 @@ TEST_P(DeadlineWorker, FedAvgReturnsWithoutTheStepsOfTheSender) {
     LateWorker back(config);
     bring_back(back, senior);
     EXPECT_EQ(back.x(), (Floats{9, 9, 5}));
-    EXPECT_TRUE(back.computes() && !back.takes_part(1));
+    EXPECT_TRUE(back.stands_by(1) && !back.computes());
+    back.mean(1, 5, {2});
+    EXPECT_TRUE(back.computes() && !back.takes_part(2));
     back.step(), back.step();
-    EXPECT_EQ(back.gave(1), -6.75f);
+    EXPECT_EQ(back.gave(2), -7.5f);
     EXPECT_TRUE(back.recorded("late").empty());
   }
 }
@@ -569,13 +572,16 @@ TEST_P(DeadlineWorker, NBSyncReturnsWithoutTheProgressOfTheSender) {
     bring_back(back, senior);
     const float w_4 = is_used ? 9 : 8;
     EXPECT_EQ(back.x(), (Floats{w_4, w_4, is_used ? 5.f : 0.f}));
-    EXPECT_TRUE(back.stands_by(4) && back.computes());
+    EXPECT_TRUE(back.stands_by(4) && !back.computes());
     back.mean(1, 5, kOthersGave);
-    EXPECT_TRUE(!back.takes_part(5) && !back.has_timer()) << "a step, without a deadline as yet";
-    back.step();
     EXPECT_EQ(back.x(), (Floats{w_4 + 1, w_4 + 1, 5}));
-    EXPECT_EQ(back.gave(5), -w_4 / 2);
-    EXPECT_EQ(back.recorded("staleness"), (Figures{{5, 1}}));
+    EXPECT_TRUE(back.stands_by(5) && back.computes());
+    back.mean(1, 5, kOthersGave);
+    EXPECT_TRUE(!back.takes_part(6) && !back.has_timer()) << "a step, without a deadline as yet";
+    back.step();
+    EXPECT_EQ(back.x(), (Floats{w_4 + 2, w_4 + 2, 5}));
+    EXPECT_EQ(back.gave(6), -(w_4 + 1) / 2);
+    EXPECT_EQ(back.recorded("staleness"), (Figures{{6, 1}}));
   }
 }
 

@@ -74,6 +74,10 @@ class FedAvg : public RoundsWithDeadline, public Tunable {
   // Returns the work of a local step of the round; called while x_k = X.
   virtual Work local_step(Turn&) const { return LocalStep{}; }
   void begin_round(Turn&) override;
+  void on_returned(Turn& turn) override {
+    RoundsWithDeadline::on_returned(turn);
+    epoch_steps_.reset();  // the sender's
+  }
 
  private:
   StepNorm norm() const override {

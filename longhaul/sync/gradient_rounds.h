@@ -13,10 +13,7 @@ class GradientRounds : public Synchronous {
   void on_step(const StepResult& result, Turn&) override { optimizer_.on_step(result); }
 
   void on_computed(const Computed& computed, Turn& turn) override {
-    if (optimizer_.on_computed()) {
-      if (working()) begin_round(turn);  // it was set
-      return;
-    }
+    if (optimizer_.on_computed()) return;  // read or set
     if (std::exchange(applying_, false)) return end_round(turn);
     give_gradient(computed, turn);
   }
@@ -34,7 +31,6 @@ class GradientRounds : public Synchronous {
 
   // g_k: the gradient of one batch of B_k samples at x.
   void begin_round(Turn& turn) override {
-    if (optimizer_.set(turn)) return;
     optimizer_.forget();
     turn.compute(Gradient{});
   }
@@ -57,6 +53,9 @@ class GradientRounds : public Synchronous {
 
   bool ready_to_send_state(Turn& turn) override { return optimizer_.ready(turn); }
   void on_returned(Turn&) override { optimizer_.on_returned(); }
+  bool learner_is_set(Turn& turn) override {
+    return !optimizer_.set(turn) && !optimizer_.is_computing();
+  }
 
   OptimizerTransfer optimizer_;
   bool applying_ = false;  // the optimiser is at the mean gradient, not the model at a batch

@@ -325,7 +325,7 @@ class NBSync final : public Synchronous {
 
   void end_window(Turn& turn) {
     last_ = turn.now() - std::exchange(since_, turn.now());
-    times_.add(last_);
+    if (!is_catching_up()) times_.add(last_);
     end_round(w_, turn);
   }
 

@@ -25,6 +25,7 @@ class OptimizerTransfer {
     state_.clear();
     return true;
   }
+  bool is_computing() const { return computing_; }
   // From Synchronous::on_returned().
   void on_returned() {
     returned_ = true;

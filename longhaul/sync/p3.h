@@ -13,8 +13,8 @@
 //
 // The paper uses a parameter server and slices of a layer. Here any overlay forms the means, and
 // chunks are the slices. The parts and their order after losses are not from the paper. A returned
-// worker takes part in the parts of the current round without a contribution, and begins the next
-// round with the senior worker's model and optimiser.
+// worker takes part in rounds without a contribution until the senior worker's model and optimiser
+// have arrived. It applies the means of the rounds since then, and contributes to the next one.
 #include <algorithm>
 #include <memory>
 
@@ -23,6 +23,7 @@
 #include "longhaul/core/registry.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
+#include "longhaul/sync/follower.h"
 #include "longhaul/sync/layer_parts.h"
 #include "longhaul/sync/optimizer_transfer.h"
 #include "longhaul/sync/state_transfer.h"
@@ -97,7 +98,7 @@ class P3 final : public Strategy {
     phase_ = turn.place().comes_back() ? Phase::finding_round : Phase::awaiting;
   }
 
-  void on_view(const View&, Turn& turn) override {
+  void on_view(const View& before, Turn& turn) override {
     const View& view = turn.view();
     std::erase_if(returned_, [&](const auto& one) { return !view.has(one.first); });
     std::erase_if(needs_state_, [&](Rank rank) { return !view.has(rank); });
@@ -105,14 +106,11 @@ class P3 final : public Strategy {
       if (epoch == view.epoch && rank != turn.self() && turn.place().member(rank).is(Role::worker))
         returned_[rank] = epoch;
     if (phase_ == Phase::ended) return send_state(/*last=*/true, turn);
-    if (knows_model() || phase_ == Phase::setting_optimizer) return;
-    const Rank senior = senior_worker(turn.place(), view);
-    if (senior == turn.self())
+    if (knows_model()) return;
+    if (is_senior(turn))
       return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                   turn);
-    // If the sender of the state is lost, the next senior sends its own after the current round.
-    if (phase_ == Phase::standing_in || senior != state_sender_) phase_ = Phase::finding_round;
-    state_sender_ = senior;
+    follower_.on_view(before, turn);
   }
 
   void on_step(const StepResult& result, Turn&) override {
@@ -132,6 +130,7 @@ class P3 final : public Strategy {
 
   void on_progress(Turn& turn) override {
     if (knows_model()) state_transfer_.drop_received();  // received twice
+    if (phase_ == Phase::ended) send_state(/*last=*/true, turn);
     while (advance(turn)) {
     }
   }
@@ -141,8 +140,10 @@ class P3 final : public Strategy {
   std::string waiting_for() const override {
     if (phase_ == Phase::deciding) return stop_.waiting_for();
     if (phase_ == Phase::finding_round || phase_ == Phase::standing_in)
-      return "the round that runs, to come back to it; " + overlay_->waiting_for();
-    if (phase_ == Phase::awaiting_state) return "the model of round " + std::to_string(done_);
+      return state_transfer_.waiting_for("the current round, to take part in it; " +
+                                         overlay_->waiting_for());
+    if (phase_ == Phase::awaiting_state)
+      return state_transfer_.waiting_for("the model of the senior worker");
     if (phase_ != Phase::awaiting || round_ == first_) return "";
     return "part " + std::to_string(part_) + " of " + std::to_string(parts_.size()) + ": " +
            overlay_->waiting_for();
@@ -151,7 +152,7 @@ class P3 final : public Strategy {
   void state(Archive& ar) override {
     ar(phase_, round_, done_, part_, samples_, own_samples_, has_buffers_, loss_, compute_s_,
        wait_s_, asked_);
-    ar(first_, returned_, needs_state_, formed_, optimizer_, state_sender_, stands_in_all_);
+    ar(first_, returned_, needs_state_, formed_, optimizer_, follower_);
   }
 
   const std::vector<LayerPart>& parts() const { return parts_; }
@@ -196,21 +197,23 @@ class P3 final : public Strategy {
     // phases of a returned worker
     finding_round,
     standing_in,        // takes part in a round without contributing
-    awaiting_state,     // waits for the state that the next round begins with
+    awaiting_state,     // keeps as many means as it may: the others wait for it
     setting_optimizer,  // sets the optimiser to the sender's state
   };
   // Makes one move, if one is possible now.
   bool advance(Turn& turn) {
+    if (follower_.finds_round_anew) return find_round_anew(turn);
     switch (phase_) {
       case Phase::awaiting:
+        if (follower_.catches_up && done_ == follower_.joins) join(turn);
         if (round_ == first_) return go_forward(turn), false;
         return take_mean(turn);
       case Phase::deciding:
         return decide(turn);
       case Phase::finding_round:
-        return stand_in(turn);
+        return begin_from_state(turn) || (phase_ == Phase::finding_round && stand_in(turn));
       case Phase::standing_in:
-        return end_stand_in(turn);
+        return begin_from_state(turn) || (phase_ == Phase::standing_in && end_stand_in(turn));
       case Phase::awaiting_state:
         return begin_from_state(turn);
       default:
@@ -230,6 +233,8 @@ class P3 final : public Strategy {
     send_state(is_last, turn);
     optimizer_.forget();
     wait_s_ += seconds(turn.now() - asked_);
+    if (!is_last && follower_.catches_up) return await_next(turn), true;
+    if (follower_.catches_up) confirm_state(turn);
     if (!is_last) return go_forward(turn), false;
     phase_ = Phase::ended;
     turn.finish();
@@ -241,7 +246,7 @@ class P3 final : public Strategy {
   bool take_mean(Turn& turn) {
     const bool is_last = part_ + 1 == parts_.size();
     if (is_last && !take_buffers(turn)) return false;
-    const auto mean = overlay_->poll({round_ - 1, 0, range(part_)});
+    const auto mean = poll(range(part_));
     if (!mean) return false;
     note_returned(*mean, turn);
     has_buffers_ = false;
@@ -263,7 +268,7 @@ class P3 final : public Strategy {
   // arrived yet.
   bool take_buffers(Turn& turn) {
     if (has_buffers_ || place_.layout->buffers().length == 0) return true;
-    const auto mean = overlay_->poll({round_ - 1, 0, buffers_range()});
+    const auto mean = poll(buffers_range());
     if (!mean) return false;
     note_returned(*mean, turn);
     std::ranges::copy(mean->values, buffers(turn).begin());
@@ -274,11 +279,18 @@ class P3 final : public Strategy {
   // Called when the part is applied. The last part completes the round, whose model may be the last
   // of the run.
   void applied(Turn& turn) {
-    if (part_ + 1 < parts_.size()) return go_forward(turn);
+    if (part_ + 1 < parts_.size()) {
+      if (!follower_.catches_up) return go_forward(turn);
+      ++part_;
+      phase_ = Phase::awaiting;
+      return;
+    }
     asked_ = turn.now();
-    phase_ = Phase::deciding;
     ++done_;
-    note_who_needs_state();
+    if (follower_.catches_up && follower_.next_is_here())  // the others have decided on this round
+      return await_next(turn);
+    phase_ = Phase::deciding;
+    note_who_needs_state(turn);
     stop_.round_done(done_ - 1, turn.params(), samples_, within(stop_, turn));
   }
 
@@ -336,10 +348,13 @@ class P3 final : public Strategy {
     const Range& values = parts_[part_].values;
     std::span<const float> g;
     if (!turn.place().phantom) g = turn.grads().subspan(values.offset, values.length);
-    const Status begun = overlay_->begin(
-        {round_, 0, range(part_)}, {},
-        {.values = g, .length = values.length, .weight = double(own_samples_), .loss = loss_},
-        within(*overlay_, turn));
+    const Status begun = overlay_->begin({round_, 0, range(part_)}, {},
+                                         {.values = g,
+                                          .length = values.length,
+                                          .weight = double(own_samples_),
+                                          .loss = loss_,
+                                          .knows_round = true},
+                                         within(*overlay_, turn));
     if (!begun) fail(begun.error(), turn);
   }
 
@@ -347,10 +362,13 @@ class P3 final : public Strategy {
   bool send_buffers(Turn& turn) {
     const std::uint64_t length = place_.layout->buffers().length;
     if (length == 0) return true;
-    const Status begun = overlay_->begin(
-        {round_, 0, buffers_range()}, {},
-        {.values = buffers(turn), .length = length, .weight = double(own_samples_), .exact = true},
-        within(*overlay_, turn));
+    const Status begun = overlay_->begin({round_, 0, buffers_range()}, {},
+                                         {.values = buffers(turn),
+                                          .length = length,
+                                          .weight = double(own_samples_),
+                                          .exact = true,
+                                          .knows_round = true},
+                                         within(*overlay_, turn));
     if (!begun) fail(begun.error(), turn);
     return bool(begun);
   }
@@ -364,11 +382,12 @@ class P3 final : public Strategy {
   double share(std::size_t part) const { return shares_.at(part); }
   void fail(const Error& error, Turn& turn) {
     phase_ = Phase::failed;
+    follower_ = {};
     turn.fail({error.kind, who("p3, round " + std::to_string(round_), turn.place()) + error.what});
   }
 
   // Returns false at a returned worker without a model.
-  bool knows_model() const { return phase_ < Phase::finding_round; }
+  bool knows_model() const { return phase_ < Phase::finding_round && !follower_.catches_up; }
   // Returns the length of each range.
   std::map<std::uint32_t, std::uint64_t> lengths() const {
     std::map<std::uint32_t, std::uint64_t> all;
@@ -386,22 +405,25 @@ class P3 final : public Strategy {
     });
   }
 
-  // A worker that took part in this round without a contribution waits for the state that the next
-  // round begins with.
-  void note_who_needs_state() {
+  // The senior worker sends the state that the next round begins with to workers that took part in
+  // this round without a contribution, once.
+  void note_who_needs_state(const Turn& turn) {
     std::erase_if(returned_, [&](const auto& one) { return state_transfer_.has_state(one.first); });
+    if (!is_senior(turn)) return;
     for (const auto& [rank, since] : returned_)
-      if (formed_ >= since) needs_state_.insert(rank);
+      if (formed_ >= since && !state_transfer_.sends_to(rank)) needs_state_.insert(rank);
   }
 
   void send_state(bool last, Turn& turn) {
     if (last)
-      for (const auto& [rank, epoch] : returned_) needs_state_.insert(rank);
+      for (const auto& [rank, epoch] : returned_)
+        if (!state_transfer_.sends_to(rank) && !state_transfer_.has_state(rank))
+          needs_state_.insert(rank);
     const std::set<Rank> to = std::exchange(needs_state_, {});
     if (to.empty() || !is_senior(turn)) return;
     state_transfer_.send(
         to, done_, last, [&](Archive& ar) { archive_for_returned(ar, turn); },
-        within(state_transfer_, turn));
+        within(state_transfer_, turn), /*beside_rounds=*/!last);
   }
 
   void archive_for_returned(Archive& ar, Turn& turn) {
@@ -411,23 +433,30 @@ class P3 final : public Strategy {
     ar.floats(turn.params());
   }
 
-  // Takes part in the older of the two current rounds. The means of some of its parts may exist
-  // already.
+  bool find_round_anew(Turn& turn) {
+    if (turn.learner_is_busy()) return false;
+    const Follower before = std::exchange(follower_, {});
+    follower_.wants_state = before.catches_up || before.wants_state;
+    stop_.forget_round();
+    phase_ = Phase::finding_round;
+    return true;
+  }
+
+  // Takes part in the current round without a contribution. The means of some of its parts may
+  // exist already.
   bool stand_in(Turn& turn) {
-    std::optional<Round> first;
-    const auto all = lengths();
-    for (const auto& [range, length] : all) {
-      const auto next = overlay_->next_round(0, range);
-      if (!next) return false;
-      first = std::min(*next, first.value_or(*next));
+    std::map<std::uint32_t, Round> next;
+    for (const auto& [range, length] : lengths()) {
+      const auto round = overlay_->next_round(0, range);
+      if (!round) return false;
+      next[range] = *round;
     }
-    done_ = first.value();
+    done_ = follower_.begin(next, done_);
+    if (std::exchange(follower_.wants_state, false))
+      state_transfer_.ask_for(done_ + 1, within(state_transfer_, turn));
     phase_ = Phase::standing_in;
-    stands_in_all_ = true;
-    for (const auto& [range, length] : all) {
-      const bool runs = overlay_->next_round(0, range) == done_;
-      stands_in_all_ &= runs;
-      if (!runs) continue;
+    for (const auto& [range, length] : lengths()) {
+      if (next.at(range) != done_) continue;
       const Status begun = overlay_->begin(
           {done_, 0, range}, {},
           {.values = {}, .length = length, .contributes = false, .exact = range == buffers_range()},
@@ -437,26 +466,36 @@ class P3 final : public Strategy {
     return phase_ == Phase::standing_in;
   }
 
-  // Ends when every mean has arrived. The means are discarded: this worker has no model to apply
-  // them to.
+  // Keeps the means until a model has arrived that they change.
   bool end_stand_in(Turn& turn) {
-    // No mean arrives if the other workers have ended.
-    if (state_transfer_.received() && state_transfer_.received()->last)
-      return begin_from_state(turn);
-    for (const auto& [range, length] : lengths()) {
-      (void)overlay_->poll({done_, 0, range});
-      if (overlay_->next_round(0, range).value_or(0) <= done_) return false;
+    bool is_over = true;
+    const auto all = lengths();
+    for (const auto& [range, length] : all) {
+      if (auto mean = overlay_->poll({done_, 0, range})) follower_.means[range] = *std::move(mean);
+      is_over &= overlay_->next_round(0, range).value_or(0) > done_;
     }
+    if (!is_over) return false;
     ++done_;
-    // Until the overlay has had a mean of every part here, a new view makes it forget the exchanges
-    // of that part. Then this worker takes part once more.
-    phase_ = stands_in_all_ ? Phase::awaiting_state : Phase::finding_round;
+    follower_.end(all.size(), 1);
+    const bool is_full = follower_.is_full(turn.place());
+    const bool waits = is_full && state_transfer_.is_receiving();
+    if (is_full && !waits) follower_.drop_missed();
+    phase_ = waits ? Phase::awaiting_state : Phase::finding_round;
     return true;
   }
 
+  // Begins with the state that has arrived, if this worker has the means of all rounds since then.
   bool begin_from_state(Turn& turn) {
     const StateTransfer::TransferredState* received = state_transfer_.received();
-    if (!received || (received->round != done_ && !received->last)) return false;
+    const bool is_in_part = phase_ == Phase::standing_in && !follower_.stands_in_all_ranges;
+    if (!received || !follower_.has_found_round || is_in_part || received->round > done_)
+      return false;
+    const Round runs = done_;
+    if (!follower_.can_begin(received->round, runs)) {
+      state_transfer_.ask_for(runs, within(state_transfer_, turn));
+      if (phase_ == Phase::awaiting_state) phase_ = Phase::finding_round;
+      return false;
+    }
     const bool is_last = received->last;
     const Status read =
         state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, turn); },
@@ -465,20 +504,47 @@ class P3 final : public Strategy {
                                return malformed("it is not of the beginning of a round");
                              });
     if (!read) return fail(read.error(), turn), false;
-    state_transfer_.confirm(within(state_transfer_, turn));
     if (is_last) {
+      state_transfer_.confirm(within(state_transfer_, turn));
       phase_ = Phase::ended;
       turn.finish();
       return false;
     }
-    first_ = round_ = done_;
-    part_ = 0;
-    asked_ = turn.now();
+    follower_.catches_up = true;
+    follower_.joins = phase_ == Phase::standing_in ? runs + 1 : runs;
+    stop_.skip_to(runs);
+    round_ = done_;
+    has_buffers_ = false;
     optimizer_.on_returned();
     phase_ = Phase::setting_optimizer;
-    if (optimizer_.set(turn)) return false;
-    phase_ = Phase::awaiting;
-    return true;
+    if (optimizer_.set(turn)) return await_next(turn, Phase::setting_optimizer), false;
+    return await_next(turn), true;
+  }
+
+  // Catching up: waits for the means of the next round, without a gradient of its own.
+  void await_next(Turn& turn, Phase phase = Phase::awaiting) {
+    ++round_;
+    part_ = 0;
+    asked_ = turn.now();
+    phase_ = phase;
+  }
+
+  // Called when its model is that of the others.
+  void join(Turn& turn) {
+    confirm_state(turn);
+    first_ = round_ = done_;
+    part_ = 0;
+  }
+
+  void confirm_state(Turn& turn) {
+    follower_ = {};
+    state_transfer_.confirm(within(state_transfer_, turn));
+  }
+
+  // Returns the mean of the last round, once.
+  std::optional<Outcome> poll(std::uint32_t range) {
+    if (auto kept = follower_.take(range)) return kept;
+    return overlay_->poll({round_ - 1, 0, range});
   }
 
   const Config config_;
@@ -507,9 +573,7 @@ class P3 final : public Strategy {
   std::set<Rank> needs_state_;
   Epoch formed_ = 0;  // newest epoch in which a mean of the round before was formed
   OptimizerTransfer optimizer_;
-  // A returned worker's sender of the state, and whether it takes part in all parts.
-  Rank state_sender_ = 0;
-  bool stands_in_all_ = true;
+  Follower follower_;  // at a returned worker, until it has caught up
 };
 
 }  // namespace longhaul::sync

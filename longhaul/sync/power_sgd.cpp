@@ -85,8 +85,10 @@ class PowerSgd final : public GradientRounds {
     if (turn.place().phantom) return apply({}, turn);
     q_.assign(mean.begin(), mean.end());
     std::vector<float> gbar = factors_.product(p_, q_);
-    for (std::size_t i = 0; i < error_.size(); ++i) error_[i] -= gbar[i];
-    factors_.clear_rest(error_);  // values that are not factored have no error
+    if (!is_catching_up()) {  // else it had no gradient
+      for (std::size_t i = 0; i < error_.size(); ++i) error_[i] -= gbar[i];
+      factors_.clear_rest(error_);  // values that are not factored have no error
+    }
     apply(gbar, turn);
   }
 

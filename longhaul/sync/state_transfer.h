@@ -3,18 +3,22 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
+// A state that nobody waits for is sent beside the rounds, behind the vectors of its connection.
+//
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
 #include <map>
 #include <optional>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "longhaul/core/machine.h"
 
 namespace longhaul::sync {
 
 class StateTransfer final : public Machine {
-  static constexpr Service kBulk{.priority = 4};
+  static constexpr Service kBulk{.priority = 4}, kBesideRounds{.priority = 4, .order = ~0u};
 
   // A model, its anchor, what two moments of the outer and of the local optimiser take, and room
   // for the rest.
@@ -35,7 +39,13 @@ class StateTransfer final : public Machine {
     Epoch epoch = 0;  // in which it returned
     LONGHAUL_FIELDS(epoch)
   };
-  using Messages = MessageList<StatePart, StateReceived>;
+  struct StateWanted {  // to the senior worker: the sender needs a state of this round or later
+    LONGHAUL_MESSAGE(3, "state_wanted");
+    Epoch epoch = 0;  // in which it returned
+    Round round = 0;
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50))
+  };
+  using Messages = MessageList<StatePart, StateReceived, StateWanted>;
 
   struct TransferredState {
     Round round = 0;    // the next one
@@ -45,21 +55,35 @@ class StateTransfer final : public Machine {
   };
 
   // Replaces a state that is still being sent to `to`. Receivers of the same state share its bytes.
-  void send(Rank to, TransferredState transferred, Turn& turn) {
+  void send(Rank to, TransferredState transferred, Turn& turn, bool beside_rounds = false) {
     LH_CHECK(transferred.bytes && !transferred.bytes->empty() &&
              transferred.bytes->size() <= most_bytes(turn.place()));
-    outgoing_[to] = {std::move(transferred), 0};
+    unconfirmed_[to] = transferred.round;
+    outgoing_[to] = {.transferred = std::move(transferred),
+                     .service = beside_rounds ? kBesideRounds : kBulk};
     send_more(to, turn);
   }
 
   // Sends the state that `archive` writes to each of `ranks`.
-  void send(const auto& ranks, Round round, bool last, auto&& archive, Turn& turn) {
+  void send(const auto& ranks, Round round, bool last, auto&& archive, Turn& turn,
+            bool beside_rounds = false) {
     if (ranks.empty()) return;
     Archive ar;
     archive(ar);
     const Bytes bytes = share(ar.take());
-    for (const Rank to : ranks) send(to, {round, last, bytes}, turn);
+    for (const Rank to : ranks) send(to, {round, last, bytes}, turn, beside_rounds);
   }
+  // Returns true if a state was sent to `to`, wholly or in part, that it has not confirmed.
+  bool sends_to(Rank to) const { return unconfirmed_.contains(to); }
+
+  // Called at a returned node. Asks the senior worker for a state of `round` or later, unless it is
+  // sending one. Drops the state that has arrived.
+  void ask_for(Round round, Turn& turn) {
+    received_.reset();
+    turn.send(senior_worker(turn.place(), turn.view()),
+              StateWanted{turn.view().since(turn.self()), round}, {}, kControl);
+  }
+  bool is_receiving() const { return incoming_ || received_; }
 
   // The state that has arrived whole, until drop_received(); nullptr: none.
   const TransferredState* received() const { return received_ ? &*received_ : nullptr; }
@@ -87,6 +111,16 @@ class StateTransfer final : public Machine {
 
   bool has_state(Rank rank) const { return confirmed_.contains(rank); }  // it has confirmed
 
+  // Returns how much of a state has arrived and how long the rest takes, for the user. `else_for`:
+  // what the node waits for if none arrives.
+  std::string waiting_for(std::string else_for) const {
+    if (!incoming_) return else_for;
+    const double have = double(incoming_->bytes.size()), total = double(incoming_->total);
+    const double took = seconds(incoming_->latest - incoming_->first);
+    return fmt::format("the model of round {}: {:.1f} of {:.1f} MB are here, about {:.0f} s left",
+                       incoming_->round, have / 1e6, total / 1e6, took / have * (total - have));
+  }
+
   Status on_message(Rank from, const Message& message, Turn& turn) override {
     return dispatch(Messages{}, message, [&](const auto& m) -> Status {
       if constexpr (std::is_same_v<std::decay_t<decltype(m)>, StatePart>)
@@ -100,6 +134,7 @@ class StateTransfer final : public Machine {
   void on_view(const View& before, Turn& turn) override {
     const View& view = turn.view();
     std::erase_if(outgoing_, [&](const auto& entry) { return !view.has(entry.first); });
+    std::erase_if(unconfirmed_, [&](const auto& entry) { return !view.has(entry.first); });
     std::erase_if(confirmed_, [&](Rank rank) { return view.since(rank) != before.since(rank); });
     // The round before this state may be repeated without the lost node's contribution.
     if (!view.has(senior_worker(turn.place(), before))) {
@@ -109,7 +144,7 @@ class StateTransfer final : public Machine {
   }
 
   void state(Archive& ar) override {
-    ar(outgoing_, incoming_, received_, confirmed_);
+    ar(outgoing_, unconfirmed_, incoming_, received_, confirmed_);
     for (const auto& [to, going] : outgoing_)
       if (!going.transferred.bytes || going.sent >= going.transferred.bytes->size())
         return ar.fail("holds a state that is sent already");
@@ -120,24 +155,26 @@ class StateTransfer final : public Machine {
   struct Outgoing {
     TransferredState transferred;
     std::uint64_t sent = 0;
-    void state(Archive& ar) { ar(transferred, sent); }
+    Service service = kBulk;
+    void state(Archive& ar) { ar(transferred, sent, service.order); }
   };
   struct Incoming {
     Round round = 0;
     bool last = false;
     std::uint64_t total = 0;
     Buffer bytes;
-    void state(Archive& ar) { ar(round, last, total, bytes); }
+    Time first{0}, latest{0};  // arrival of its first and newest chunk
+    void state(Archive& ar) { ar(round, last, total, bytes, first, latest); }
   };
   void send_more(Rank to, Turn& turn) {
     const auto it = outgoing_.find(to);
     if (it == outgoing_.end()) return;
-    auto& [transferred, sent] = it->second;
+    auto& [transferred, sent, service] = it->second;
     const std::uint64_t total = transferred.bytes->size();
-    while (sent < total && turn.room(to, kBulk) > 0) {
+    while (sent < total && turn.room(to, service) > 0) {
       const std::uint64_t length = std::min(total - sent, turn.place().chunk() * sizeof(float));
       turn.send(to, StatePart{transferred.round, transferred.last, sent, total},
-                Payload(transferred.bytes, sent, length), kBulk);
+                Payload(transferred.bytes, sent, length), service);
       sent += length;
     }
     if (sent == total) outgoing_.erase(it);
@@ -148,9 +185,12 @@ class StateTransfer final : public Machine {
       return malformed("a state for a node that did not return, or not from the senior worker");
     if (part.total == 0 || part.total > most_bytes(turn.place()))
       return malformed("a state of " + std::to_string(part.total) + " bytes");
-    if (part.offset == 0) incoming_ = Incoming{part.round, part.last, part.total, {}};
+    if (part.offset == 0)
+      incoming_ = Incoming{part.round, part.last, part.total, {}, turn.now(), turn.now()};
+    if (!incoming_) return Ok{};  // this node has dropped the rest
+    incoming_->latest = turn.now();
     const std::span<const std::byte> bytes = body.view();
-    if (!incoming_ || incoming_->round != part.round || incoming_->last != part.last ||
+    if (incoming_->round != part.round || incoming_->last != part.last ||
         incoming_->total != part.total || incoming_->bytes.size() != part.offset || bytes.empty() ||
         bytes.size() > part.total - part.offset)
       return malformed("a part of a state that does not follow the part before");
@@ -162,17 +202,26 @@ class StateTransfer final : public Machine {
     return Ok{};
   }
 
-  Status take(Rank from, const StateReceived& have, Turn& turn) {
-    if (have.epoch == 0 || have.epoch != turn.view().since(from))
+  // Takes a StateReceived or a StateWanted.
+  template <class M>
+  Status take(Rank from, const M& answer, Turn& turn) {
+    if (answer.epoch == 0 || answer.epoch != turn.view().since(from))
       return malformed("a receipt of a node that has not returned");
-    confirmed_.insert(from);
+    if constexpr (std::is_same_v<M, StateReceived>) {
+      confirmed_.insert(from);
+      unconfirmed_.erase(from);
+    } else if (sends_to(from) && unconfirmed_.at(from) < answer.round) {
+      outgoing_.erase(from);
+      unconfirmed_.erase(from);
+    }
     return Ok{};
   }
 
   std::map<Rank, Outgoing> outgoing_;
   std::optional<Incoming> incoming_;
   std::optional<TransferredState> received_;
-  std::set<Rank> confirmed_;  // of the returned nodes
+  std::set<Rank> confirmed_;           // returned nodes that have a state
+  std::map<Rank, Round> unconfirmed_;  // the others to which a state was sent, and its round
 };
 
 }  // namespace longhaul::sync

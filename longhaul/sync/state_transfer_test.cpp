@@ -13,6 +13,7 @@ using testing::OneNode;
 using TransferredState = StateTransfer::TransferredState;
 using StatePart = StateTransfer::StatePart;
 using StateReceived = StateTransfer::StateReceived;
+using StateWanted = StateTransfer::StateWanted;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -99,9 +100,55 @@ TEST_F(StateTransferTest, AStateComesInPiecesAsTheLinkHasRoom) {
   EXPECT_TRUE(giver.take_sends().empty());
   receiver.save_and_load();
   EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
-  EXPECT_FALSE(receiver.hear(0, StatePart{6, true, 10, 10}, "more"));
+  EXPECT_TRUE(receiver.hear(0, StatePart{6, true, 10, 10}, "more"));
+  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.") << "nothing is added";
   receiver.transfer.drop_received();
   EXPECT_FALSE(receiver.transfer.received());
+}
+
+TEST_F(StateTransferTest, BesideRoundsVectorsGoFirst) {
+  giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn,
+                      /*beside_rounds=*/true);
+  giver.save_and_load();
+  auto sends = giver.take_sends();
+  ASSERT_EQ(sends.size(), 2u);
+  EXPECT_EQ(sends[0].service.order, ~0u);
+  receiver.node.context.now = Time{2000000000};
+  carry({sends[0]});
+  receiver.node.context.now = Time{5000000000};
+  carry({sends[1]});
+  EXPECT_EQ(receiver.transfer.waiting_for("-"),
+            "the model of round 6: 0.0 of 0.0 MB are here, about 1 s left")
+      << "3 s for 8 of 10 bytes";
+  giver.take_off(2, sends);
+  sends = giver.take_sends();
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].service.order, ~0u);
+  carry(sends);
+  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
+  EXPECT_EQ(receiver.transfer.waiting_for("-"), "-");
+  EXPECT_TRUE(giver.transfer.sends_to(2)) << "until it says that it has it";
+  EXPECT_TRUE(giver.hear(2, StateReceived{5}));
+  EXPECT_FALSE(giver.transfer.sends_to(2));
+}
+
+TEST_F(StateTransferTest, ANewerStateIsSentOnRequest) {
+  giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn);
+  auto sends = giver.take_sends();
+  carry({sends[0]});
+  EXPECT_TRUE(giver.hear(2, StateWanted{5, 6})) << "it is sending that one";
+  EXPECT_TRUE(giver.transfer.sends_to(2));
+  receiver.transfer.ask_for(7, receiver.node.turn);
+  const auto asked = receiver.take_sends();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].to, 0u);
+  EXPECT_TRUE(giver.transfer.on_message(2, asked[0].message, giver.node.turn));
+  EXPECT_FALSE(giver.transfer.sends_to(2) || giver.transfer.has_state(2));
+  carry({sends[1]});  // was in transit, and is replaced below
+  giver.take_off(2, sends);
+  giver.transfer.send(2, {7, false, bytes_of("newer")}, giver.node.turn);
+  carry(giver.take_sends());
+  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "newer");
 }
 
 // A model is large: its givers hold it once, however many come back.
@@ -137,7 +184,7 @@ TEST_F(StateTransferTest, ItIsTakenFromTheSeniorWorkerByWhoHasComeBack) {
 
 TEST_F(StateTransferTest, PiecesThatDoNotGoOnAreRefused) {
   Site& site = receiver;
-  EXPECT_FALSE(site.hear(0, StatePart{6, false, 4, 8}, "tail")) << "without a beginning";
+  EXPECT_TRUE(site.hear(0, StatePart{6, false, 4, 8}, "tail")) << "ignored, without a beginning";
   EXPECT_FALSE(site.hear(0, StatePart{6, false, 0, 0}, "none"));
   EXPECT_FALSE(site.hear(0, StatePart{6, false, 0, std::uint64_t{2} << 20}, "much"));
   EXPECT_FALSE(site.hear(0, StatePart{6, false, 0, ~std::uint64_t{0}}, "much"));
@@ -163,7 +210,8 @@ TEST_F(StateTransferTest, ALostGiverTakesItsStateWithIt) {
     ASSERT_TRUE(whole.hear(0, StatePart{6, false, 0, 4}, "head"));
     const Rank left = lost ? 1 : 0;
     for (Site* site : {&half, &whole}) site->see({6, {left, 2, 3}, {{2, 5}}});
-    EXPECT_EQ(half.hear(left, StatePart{6, false, 4, 8}, "tail"), !lost);
+    EXPECT_TRUE(half.hear(left, StatePart{6, false, 4, 8}, "tail"));
+    EXPECT_EQ(half.transfer.received() != nullptr, !lost);
     EXPECT_EQ(whole.transfer.received() != nullptr, !lost);
   }
 }

@@ -125,6 +125,7 @@ class StreamingDiLoCo final : public Synchronous {
       const auto x = parameters(turn);
       const Range f = fragment(x.size());
       const auto anchor = std::span(anchor_).subspan(f.offset, f.length);
+      if (is_catching_up()) assign(y_, x.subspan(f.offset, f.length));
       for (std::size_t i = 0; i < ubar.size(); ++i) anchor[i] += ubar[i];
       shadow::write_back(x.subspan(f.offset, f.length), anchor, y_, config_.alpha, rule_);
       std::copy(anchor_.begin() + std::ptrdiff_t(x.size()), anchor_.end(), buffers(turn).begin());

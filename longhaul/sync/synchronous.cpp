@@ -30,19 +30,25 @@ void Synchronous::on_start(Turn& turn) {
 }
 
 void Synchronous::on_progress(Turn& turn) {
-  if (phase_ < Phase::finding_round) state_transfer_.drop_received();  // a duplicate
+  if (phase_ < Phase::finding_round && !follower_.catches_up)
+    state_transfer_.drop_received();  // a duplicate
+  if (phase_ == Phase::ended) send_state(/*last=*/true, turn);
   for (auto before = Phase::not_started; before != phase_;) {
     while (advance(turn)) {
     }
     before = phase_;
-    if (phase_ < Phase::ended) on_idle(turn);  // can contribute, and the mean can arrive at once
+    // A contribution is possible, and the mean can arrive at once.
+    if (phase_ < Phase::ended && !follower_.catches_up) on_idle(turn);
   }
 }
 
 // Makes one transition of the round if possible. Returns true if another can follow at once.
 bool Synchronous::advance(Turn& turn) {
+  if (follower_.finds_round_anew) return find_round_anew(turn);
   switch (phase_) {
     case Phase::ready:
+      if (!learner_is_set(turn)) return false;
+      if (follower_.catches_up) return catch_up(turn);
       phase_ = Phase::working;
       if (done_ == 0) begin_run(turn);
       begin_round(turn);
@@ -64,14 +70,15 @@ bool Synchronous::advance(Turn& turn) {
       if (preparing_state_) return false;
       waited(Wait::verdict, turn.now() - over_, turn);
       if (last) turn.finish();
+      if (last && follower_.catches_up) confirm_state(turn);
       phase_ = last ? Phase::ended : Phase::ready;
       send_state(last, turn);
       return true;
     }
     case Phase::finding_round:
-      return stand_in_for_round(turn);
+      return begin_from_state(turn) || (phase_ == Phase::finding_round && stand_in_for_round(turn));
     case Phase::standing_in:
-      return end_stand_in(turn);
+      return begin_from_state(turn) || (phase_ == Phase::standing_in && end_stand_in(turn));
     case Phase::awaiting_state:
       return begin_from_state(turn);
     default:
@@ -154,13 +161,13 @@ std::uint64_t Synchronous::extras(const Turn& turn) const {
 }
 
 bool Synchronous::collect(Turn& turn) {
-  if (!mean_) mean_ = parts_.overlay->poll(key(kParameters));
-  if (extras(turn) > 0 && !extras_) extras_ = parts_.overlay->poll(key(kExtras));
+  if (!mean_) mean_ = poll(kParameters);
+  if (extras(turn) > 0 && !extras_) extras_ = poll(kExtras);
   if (!mean_ || (extras(turn) > 0 && !extras_)) return false;
-  if (!takes_mean(turn)) return false;
+  if (!follower_.catches_up && !takes_mean(turn)) return false;
   phase_ = Phase::working;
-  note_who_needs_state();
-  waited(Wait::exchange, turn.now() - asked_, turn);
+  note_who_needs_state(turn);
+  if (!follower_.catches_up) waited(Wait::exchange, turn.now() - asked_, turn);
   note_left_out(turn);
   const bool refused = !mean_->counted.empty() && mean_->counted.size() < quorum();
   counted_ = refused ? RankList{} : mean_->counted;
@@ -205,6 +212,7 @@ void Synchronous::note_left_out(Turn& turn) {
 void Synchronous::contribute_second(std::span<const float> values, Turn& turn) {
   phase_ = Phase::averaging_again;
   asked_ = turn.now();
+  if (follower_.catches_up) return;  // it takes part already
   const Status status = parts_.overlay->begin(
       {done_, 0, kSecond}, {},
       {.values = values, .length = exchanged_second(), .weight = weight_, .knows_round = true},
@@ -212,13 +220,13 @@ void Synchronous::contribute_second(std::span<const float> values, Turn& turn) {
   if (!status) fail(status.error(), turn);
 }
 
-// Takes the second mean, which counts at least this node.
+// Takes the second mean, which counts at least this node, or those that it caught up with.
 bool Synchronous::collect_second(Turn& turn) {
-  auto mean = parts_.overlay->poll({done_, 0, kSecond});
+  auto mean = poll(kSecond);
   if (!mean) return false;
   LH_CHECK(!mean->counted.empty());
   phase_ = Phase::working;
-  waited(Wait::exchange, turn.now() - asked_, turn);
+  if (!follower_.catches_up) waited(Wait::exchange, turn.now() - asked_, turn);
   use_second_mean(mean->values, turn);
   return phase_ != Phase::working;
 }
@@ -249,15 +257,19 @@ void Synchronous::waited(Wait what, Time took, Turn& turn) {
 }
 
 void Synchronous::end_round(std::span<const float> model, Turn& turn) {
-  phase_ = Phase::deciding;
   over_ = turn.now();
   ++done_;
+  if (follower_.catches_up && follower_.next_is_here()) {  // the others have decided on this round
+    phase_ = Phase::ready;
+    return;
+  }
+  phase_ = Phase::deciding;
   stop_.round_done(done_ - 1, model, samples_, within(stop_, turn));
 }
 
-void Synchronous::on_view(const View&, Turn& turn) {
+void Synchronous::on_view(const View& before, Turn& turn) {
   record_counted(turn);
-  follow_returned(turn);
+  follow_returned(before, turn);
   if (phase_ == Phase::ended) return;
   const Status sites = enough_sites(min_sites_, turn.place(), turn.view());
   if (!sites) return fail(sites.error(), turn);
@@ -270,6 +282,8 @@ void Synchronous::on_view(const View&, Turn& turn) {
 
 void Synchronous::fail(const Error& error, Turn& turn) {
   phase_ = Phase::ended;
+  returned_.clear();
+  follower_ = {};
   const std::string name = name_ + ", round " + std::to_string(done_);
   turn.fail({error.kind, who(name, turn.place()) + error.what});
 }
@@ -278,16 +292,17 @@ std::string Synchronous::waiting_for() const {
   if (phase_ == Phase::averaging || phase_ == Phase::averaging_again)
     return parts_.overlay->waiting_for();
   if (phase_ == Phase::deciding) return stop_.waiting_for();
-  if (phase_ == Phase::finding_round || phase_ == Phase::standing_in)
-    return "the round that runs, to come back to it; " + parts_.overlay->waiting_for();
-  if (phase_ == Phase::awaiting_state) return "the model of round " + std::to_string(done_);
-  return "";
+  if (phase_ < Phase::finding_round) return "";
+  return state_transfer_.waiting_for(phase_ == Phase::awaiting_state
+                                         ? "the model of the senior worker"
+                                         : "the current round, to take part in it; " +
+                                               parts_.overlay->waiting_for());
 }
 
 void Synchronous::state(Archive& ar) {
   ar.expect(name_);
   ar(phase_, done_, samples_, asked_, mean_, extras_);
-  ar(returned_, needs_state_, state_sender_, stands_in_all_ranges_);
+  ar(returned_, needs_state_, follower_);
   ar(scalars_, over_, weight_, gave_, counted_, counted_in_, preparing_state_);
   parts_.outer->state(ar);
 }
@@ -314,23 +329,35 @@ std::optional<Round> Synchronous::next_round(std::uint32_t range) const {
   return first;
 }
 
-// Takes part in the current round without a contribution. The ranges may be a round apart, because
-// the other nodes may have had one mean before this node returned.
+// Returns the mean of this round, once.
+std::optional<Outcome> Synchronous::poll(std::uint32_t range) {
+  if (auto kept = follower_.take(range)) return kept;
+  return parts_.overlay->poll(key(range));
+}
+
+bool Synchronous::find_round_anew(Turn& turn) {
+  if (turn.learner_is_busy()) return false;
+  const Follower before = std::exchange(follower_, {});
+  follower_.wants_state = before.catches_up || before.wants_state;
+  stop_.forget_round();
+  phase_ = Phase::finding_round;
+  return true;
+}
+
+// Takes part in the current round without a contribution.
 bool Synchronous::stand_in_for_round(Turn& turn) {
   std::map<std::uint32_t, Round> next;
-  std::optional<Round> first;
   for (const std::uint32_t range : {kParameters, kExtras, kSecond}) {
     if (length_of(range, turn) == 0) continue;
     const auto round = next_round(range);
     if (!round) return false;
     next[range] = *round;
-    first = std::min(*round, first.value_or(*round));
   }
-  done_ = first.value();
-  stands_in_all_ranges_ = true;
+  done_ = follower_.begin(next, done_);
+  if (std::exchange(follower_.wants_state, false))
+    state_transfer_.ask_for(done_ + 1, within(state_transfer_, turn));
   phase_ = Phase::standing_in;
   for (const auto& [range, round] : next) {
-    stands_in_all_ranges_ &= round == done_;
     if (round != done_) continue;
     const Contribution none{.values = {},
                             .length = length_of(range, turn),
@@ -342,28 +369,46 @@ bool Synchronous::stand_in_for_round(Turn& turn) {
   return true;
 }
 
-// Discards the means: a node without a model cannot apply them.
+// Keeps the means until a model has arrived that they change.
 bool Synchronous::end_stand_in(Turn& turn) {
-  // If the other nodes have ended, no further mean arrives.
-  if (state_transfer_.received() && state_transfer_.received()->last &&
-      state_transfer_.received()->round == done_)
-    return begin_from_state(turn);
+  std::size_t ranges = 0;
+  bool is_over = true;
   for (const std::uint32_t range : {kParameters, kExtras, kSecond}) {
     if (length_of(range, turn) == 0) continue;
-    (void)parts_.overlay->poll(key(range));
-    if (next_round(range).value_or(0) <= done_) return false;
+    ++ranges;
+    if (auto mean = parts_.overlay->poll(key(range))) follower_.means[range] = *std::move(mean);
+    is_over &= next_round(range).value_or(0) > done_;
   }
+  if (!is_over) return false;
   ++done_;
-  // The senior worker sends its state after a mean of all ranges. Otherwise stand in once more.
-  phase_ = stands_in_all_ranges_ ? Phase::awaiting_state : Phase::finding_round;
+  // Rounds below the quorum would follow each other without a pause.
+  const auto mean = follower_.means.find(kParameters);
+  const bool is_refused =
+      quorum() > 1 && mean != follower_.means.end() && mean->second.counted.size() < quorum();
+  follower_.end(ranges, fragments());
+  const bool is_full = follower_.is_full(turn.place());
+  const bool waits = (is_refused || is_full) && state_transfer_.is_receiving();
+  if (is_full && !waits) follower_.drop_missed();
+  phase_ = waits ? Phase::awaiting_state : Phase::finding_round;
   return true;
 }
 
+// Begins with the state that has arrived, if this node has the means of all rounds since then.
+// Returns true if it has read the state.
 bool Synchronous::begin_from_state(Turn& turn) {
   const StateTransfer::TransferredState* received = state_transfer_.received();
-  if (!received || received->round != done_) return false;
+  const bool is_in_part = phase_ == Phase::standing_in && !follower_.stands_in_all_ranges;
+  if (!received || !follower_.has_found_round || is_in_part || received->round > done_)
+    return false;
+  const Round runs = done_;
+  if (!follower_.can_begin(received->round, runs)) {
+    state_transfer_.ask_for(runs, within(state_transfer_, turn));
+    if (phase_ == Phase::awaiting_state) phase_ = Phase::finding_round;
+    return false;
+  }
   const std::map<Rank, Epoch> here = std::exchange(returned_, {});
-  const Rank sender = state_sender_;
+  Follower follower = std::exchange(follower_, {});
+  follower.joins = phase_ == Phase::standing_in ? runs + 1 : runs;
   const Status read = state_transfer_.read(
       [&](Archive& ar) { archive_state(ar, turn); },
       [&](const auto& state) -> Status {
@@ -376,57 +421,81 @@ bool Synchronous::begin_from_state(Turn& turn) {
   // This node knows what has changed since the state was written.
   for (const auto& [rank, epoch] : here) returned_[rank] = epoch;
   std::erase_if(returned_, [&](const auto& one) { return !turn.view().has(one.first); });
-  state_sender_ = sender;
+  follower_ = std::move(follower);
   if (!read) return fail(read.error(), turn), false;
+  follower_.catches_up = phase_ == Phase::ready;
+  if (follower_.catches_up) {
+    stop_.skip_to(runs);
+    on_returned(turn);
+    return true;
+  }
   state_transfer_.confirm(within(state_transfer_, turn));
-  if (phase_ == Phase::ended) turn.finish();
-  if (phase_ == Phase::ready) on_returned(turn);
-  return phase_ != Phase::ended;
+  turn.finish();
+  return true;
+}
+
+void Synchronous::confirm_state(Turn& turn) {
+  follower_ = {};
+  state_transfer_.confirm(within(state_transfer_, turn));
+}
+
+// Uses the mean of a round that this node took part in without contributing. Its model is that of
+// the others after the last of them.
+bool Synchronous::catch_up(Turn& turn) {
+  if (done_ == follower_.joins) {
+    confirm_state(turn);
+    return true;
+  }
+  phase_ = Phase::averaging;
+  asked_ = turn.now();
+  mean_.reset();
+  extras_.reset();
+  return true;
 }
 
 // --- the other nodes
 
-void Synchronous::follow_returned(Turn& turn) {
+void Synchronous::follow_returned(const View& before, Turn& turn) {
   const View& view = turn.view();
   std::erase_if(returned_, [&](const auto& entry) { return !view.has(entry.first); });
   std::erase_if(needs_state_, [&](Rank rank) { return !view.has(rank); });
   for (const auto& [rank, epoch] : view.returned)
-    if (epoch == view.epoch && turn.place().member(rank).is(Role::worker)) returned_[rank] = epoch;
-  const bool knows = phase_ < Phase::finding_round;
+    if (epoch == view.epoch && rank != turn.self() && turn.place().member(rank).is(Role::worker))
+      returned_[rank] = epoch;
+  const bool knows = phase_ < Phase::finding_round && !follower_.catches_up;
   if (knows && phase_ == Phase::ended) return send_state(/*last=*/true, turn);
   if (knows) return;
-  const Rank senior = senior_worker(turn.place(), view);
-  if (senior == turn.self())
+  if (is_senior(turn))
     return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
                 turn);
-  // If the sender of the state is lost, the next senior worker sends its own after the current
-  // round.
-  if (phase_ == Phase::standing_in || senior != state_sender_) phase_ = Phase::finding_round;
-  state_sender_ = senior;
+  follower_.on_view(before, turn);
 }
 
 // Called when the mean has arrived. Collects the returned nodes that took part without a
-// contribution: they wait for the state that the next round begins with.
-void Synchronous::note_who_needs_state() {
+// contribution: the senior worker sends them the state that the next round begins with, once.
+void Synchronous::note_who_needs_state(const Turn& turn) {
   const Epoch formed = std::max(mean_->epoch, extras_ ? extras_->epoch : 0);
   for (auto it = returned_.begin(); it != returned_.end();) {
     const auto [rank, since] = *it;
     // A contribution from before its loss does not count.
     const bool counted = mean_->epoch >= since && std::ranges::binary_search(mean_->counted, rank);
     const bool knows = counted || state_transfer_.has_state(rank);
-    if (!knows && formed >= since) needs_state_.insert(rank);
+    if (!knows && formed >= since && is_senior(turn) && !state_transfer_.sends_to(rank))
+      needs_state_.insert(rank);
     it = knows ? returned_.erase(it) : std::next(it);
   }
 }
 
 void Synchronous::send_state(bool last, Turn& turn) {
   if (last)
-    for (const auto& [rank, epoch] : returned_) needs_state_.insert(rank);
+    for (const auto& [rank, epoch] : returned_)
+      if (!state_transfer_.sends_to(rank) && !state_transfer_.has_state(rank))
+        needs_state_.insert(rank);
   const std::set<Rank> owed = std::exchange(needs_state_, {});
   if (owed.empty() || !is_senior(turn)) return;
   state_transfer_.send(
       owed, done_, last, [&](Archive& ar) { archive_state(ar, turn); },
-      within(state_transfer_, turn));
+      within(state_transfer_, turn), /*beside_rounds=*/!last);
 }
 
 void Synchronous::archive_state(Archive& ar, Turn& turn) {

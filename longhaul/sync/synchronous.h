@@ -3,15 +3,17 @@
 // results, all use it, and all decide alike whether another round follows. A strategy defines what
 // is computed (begin_round, on_computed) and how the mean is used (use_mean).
 //
-// A node that returns asks the overlay which round runs, and takes part in it without contributing,
-// so that the others do not wait for it. At the end of that round the senior worker sends its
-// state, and the next round begins at the returned node as at all others. If the senior worker is
-// lost meanwhile, the next senior sends its state at the end of the next round.
+// A node that returns asks the overlay which round runs, and takes part in it and in the next ones
+// without contributing, so that the others do not wait for it. At the end of its first round the
+// senior worker begins to send its state, beside the rounds. When the state has arrived, the
+// returned node applies the means of the rounds since then, and contributes to the next one. A
+// change of the members begins this anew.
 #include <map>
 #include <optional>
 #include <set>
 
 #include "longhaul/core/registry.h"
+#include "longhaul/sync/follower.h"
 #include "longhaul/sync/quorum.h"
 #include "longhaul/sync/state_transfer.h"
 
@@ -83,8 +85,11 @@ class Synchronous : public Strategy {
   virtual bool close(Turn&) { return true; }
   // Is the run over by the strategy's own rule? Equal at all nodes.
   virtual bool is_over() const { return false; }
-  // This node has returned and has the senior worker's state and parameters.
+  // This node has returned and has the senior worker's state and parameters. use_mean() follows for
+  // the rounds since that state, to which this node has not contributed.
   virtual void on_returned(Turn&) {}
+  // Has the learner what on_returned() got? Else compute; asked again after that.
+  virtual bool learner_is_set(Turn&) { return true; }
   // Is state() complete, so that it can be sent to a node that has returned? Else compute; asked
   // again after that.
   virtual bool ready_to_send_state(Turn&) { return true; }
@@ -125,6 +130,8 @@ class Synchronous : public Strategy {
     return phase_ == Phase::averaging && mean_ && (extras(turn) == 0 || extras_);
   }
   bool working() const { return phase_ == Phase::working; }  // nothing contributed to the round yet
+  // Uses the means of rounds to which this node, which has returned, has not contributed.
+  bool is_catching_up() const { return follower_.catches_up; }
   // How long the last contribution took to leave this node (Outcome::gave).
   Time gave() const { return gave_; }
   Machine* service() { return service_.get(); }
@@ -144,7 +151,7 @@ class Synchronous : public Strategy {
     // of a returned node
     finding_round,  // does not know which round runs
     standing_in,    // takes part in a round without contributing
-    awaiting_state  // waits for the state that the next round begins with
+    awaiting_state  // holds as many means as it may: the others wait for it
   };
 
   // Identifies the exchange of this range in this round.
@@ -164,11 +171,15 @@ class Synchronous : public Strategy {
   // --- of nodes that return
   std::uint64_t length_of(std::uint32_t range, const Turn&) const;
   std::optional<Round> next_round(std::uint32_t range) const;
+  std::optional<Outcome> poll(std::uint32_t range);
+  bool find_round_anew(Turn&);
   bool stand_in_for_round(Turn&);
   bool end_stand_in(Turn&);
   bool begin_from_state(Turn&);
-  void note_who_needs_state();
-  void follow_returned(Turn&);
+  bool catch_up(Turn&);
+  void confirm_state(Turn&);
+  void note_who_needs_state(const Turn&);
+  void follow_returned(const View& before, Turn&);
   void send_state(bool last, Turn&);
   void archive_state(Archive&, Turn&);
 
@@ -194,10 +205,8 @@ class Synchronous : public Strategy {
   std::map<Rank, Epoch> returned_;
   bool preparing_state_ = false;  // computes what ready_to_send_state() asked for
   std::set<Rank> needs_state_;    // those that wait for the state of the next round
-  // At a returned node: the sender of the state; does it stand in for all ranges?
-  Rank state_sender_ = 0;
-  bool stands_in_all_ranges_ = true;
   StateTransfer state_transfer_;
+  Follower follower_;  // at a returned node, until it has caught up
 };
 
 }  // namespace longhaul::sync

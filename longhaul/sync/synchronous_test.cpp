@@ -237,6 +237,7 @@ struct Returner : testing::HandMadeNode {
   }
   void see(View next) {
     overlay->next.clear();  // what the others have they must say again
+    if (place.comes_back()) overlay->begun.clear();
     HandMadeNode::see(std::move(next));
   }
   void compute() {
@@ -258,6 +259,12 @@ struct Returner : testing::HandMadeNode {
   void others_at(Round parameters, Round extras) {
     overlay->next = {{0, parameters}, {1, extras}};
     progress();
+  }
+  // The same at this node, which takes part without contributing. Then the next round runs.
+  void follow(Epoch formed, float value = 1) {
+    const Round round = probe->rounds_done();
+    mean({0, 2}, formed, value);
+    others_at(round + 1, round + 1);
   }
   // A part of a state of `total` bytes, from the senior.
   void hear_state(StateTransfer::StatePart part, Payload body) {
@@ -295,7 +302,7 @@ const View kBack{2, {0, 1, 2}, {{1, 2}}};  // rank 1 is back in epoch 2
 TEST(Returning, ItStandsInForTheRoundThatRuns) {
   Returner back(1, 1);
   back.see(kBack);
-  EXPECT_TRUE(says(back.probe->waiting_for(), "the round that runs"));
+  EXPECT_TRUE(says(back.probe->waiting_for(), "the current round"));
   back.overlay->next = {{0, 5}};
   back.progress();
   EXPECT_TRUE(back.overlay->begun.empty()) << "of the buffers it does not know";
@@ -310,9 +317,9 @@ TEST(Returning, ItStandsInForTheRoundThatRuns) {
   }
   EXPECT_EQ(back.probe->rounds, 0) << "it has no model to compute with";
   back.others_at(6, 5);
-  EXPECT_TRUE(says(back.probe->waiting_for(), "the round that runs"));
+  EXPECT_TRUE(says(back.probe->waiting_for(), "the current round"));
   back.others_at(6, 6);
-  EXPECT_EQ(back.probe->waiting_for(), "the model of round 6");
+  EXPECT_FALSE(back.overlay->begun.at({6, 0, 0}).contributes) << "and for the next one";
   EXPECT_EQ(back.probe->rounds, 0);
 }
 
@@ -329,36 +336,204 @@ TEST(Returning, ItStandsInForHalfARoundAndThenForAWholeOne) {
     EXPECT_TRUE(back.overlay->begun.contains({6, 0, 0}));
     EXPECT_TRUE(back.overlay->begun.contains({6, 0, 1}));
     back.others_at(7, 7);
-    EXPECT_EQ(back.probe->waiting_for(), "the model of round 7");
+    EXPECT_TRUE(back.overlay->begun.contains({7, 0, 0}));
   }
 }
 
-TEST(Returning, TheNextRoundBeginsWithTheSeniorsState) {
-  Returner senior(0), back(1, 1), other(2);
-  for (Returner* site : {&senior, &other}) {
-    site->round({0, 1, 2}, 0);
-    site->round({0, 2}, 1);
-    site->compute();
-    site->see(kBack);
-    site->take_sends();
+// Rank 1 has returned. The others are in round 2.
+struct Reunion {
+  Returner senior, back, other;
+  std::vector<Send> state;  // as the senior has sent it, after round 2
+
+  explicit Reunion(Round max_rounds = kStop.max_rounds)
+      : senior(0, 0, {.max_rounds = max_rounds, .report_every = 1000}),
+        back(1, 1, senior.stop),
+        other(2, 0, senior.stop) {
+    for (Returner* site : {&senior, &other}) {
+      site->round({0, 1, 2}, 0);
+      site->round({0, 2}, 1);
+      site->compute();
+      site->see(kBack);
+      site->take_sends();
+    }
+    back.see(kBack);
+    back.others_at(2, 2);
+    for (Returner* site : {&senior, &other}) site->mean({0, 2}, 2, /*value=*/20);
+    back.follow(2, 20);
+    EXPECT_EQ(other.take_sends().size(), 0u) << "it is not the senior";
+    state = senior.take_sends();
+    EXPECT_EQ(state.size(), 1u);
   }
-  back.see(kBack);
-  back.others_at(2, 2);
-  back.others_at(3, 3);
-  for (Returner* site : {&senior, &other}) site->mean({0, 2}, 2, /*value=*/20);
-  EXPECT_EQ(other.take_sends().size(), 0u) << "it is not the senior";
-  EXPECT_EQ(carry(senior, back), 1);
+  // A round of the others, which rank 1 follows.
+  void round(float value) {
+    for (Returner* site : {&senior, &other}) site->round({0, 2}, 2, value);
+    back.follow(2, value);
+    EXPECT_TRUE(senior.take_sends().empty()) << "one state is enough";
+  }
+  void deliver() {
+    for (const Send& part : state) EXPECT_TRUE(back.hear(0, part.message));
+  }
+  void round_of_all(float value) {
+    for (Returner* site : {&senior, &back, &other}) site->round({0, 1, 2}, 2, value);
+    EXPECT_EQ(back.all(), senior.all());
+    EXPECT_EQ(back.probe->rounds_done(), senior.probe->rounds_done());
+    EXPECT_TRUE(senior.take_sends().empty());
+  }
+};
+
+TEST(Returning, ItBeginsWithTheSeniorsStateAndContributesToTheRoundAfter) {
+  Reunion all;
+  all.deliver();
+  EXPECT_EQ(all.back.probe->rounds, 0) << "it takes part in round 3 without contributing";
+  EXPECT_EQ(all.back.all(), all.senior.all());
+  EXPECT_EQ(all.back.all()[2], 22);
+  EXPECT_EQ(carry(all.back, all.senior), 0);
+  all.round(30);
+  EXPECT_EQ(all.back.all(), all.senior.all());
+  EXPECT_EQ(carry(all.back, all.senior), 1) << "that it has the model";
+  EXPECT_EQ(all.back.probe->rounds, 1) << "round 4 runs here, too";
+  EXPECT_EQ(all.back.probe->runs, 0);
+  all.round_of_all(40);
+}
+
+// The others do not wait for the state.
+TEST(Returning, ItFollowsTheRoundsUntilTheStateHasArrived) {
+  for (const bool saves : {true, false}) {
+    Reunion all;
+    for (const float value : {30.f, 40.f, 50.f}) all.round(value);
+    EXPECT_EQ(all.back.probe->rounds_done(), 6u);
+    EXPECT_TRUE(all.back.probe->means.empty());
+    if (saves) {
+      all.back.save_and_load();
+      all.back.probe = dynamic_cast<Probe*>(all.back.strategy.get());
+    }
+    all.deliver();
+    EXPECT_EQ(all.back.probe->means.size(), 3u) << "those of rounds 3, 4 and 5";
+    EXPECT_EQ(all.back.all(), all.senior.all());
+    all.round(60);
+    EXPECT_EQ(all.back.all(), all.senior.all());
+    all.round_of_all(70);
+  }
+}
+
+// The last mean may be here before the state.
+TEST(Returning, ItEndsWithTheOthersIfTheStateArrivesAfterTheirEnd) {
+  Reunion all;
+  for (float value = 30; all.senior.done<Finish>().empty(); value += 10) all.round(value);
+  EXPECT_EQ(all.senior.probe->rounds_done(), kStop.max_rounds);
+  EXPECT_TRUE(all.back.overlay->begun.contains({kStop.max_rounds, 0, 0})) << "it knows no better";
+  EXPECT_TRUE(all.back.done<Finish>().empty());
+  all.deliver();
+  EXPECT_EQ(all.back.all(), all.senior.all());
+  EXPECT_EQ(all.back.done<Finish>().size(), 1u);
+  EXPECT_EQ(all.back.probe->rounds, 0);
+}
+
+// The overlay gives it every mean after the first one, whoever is lost.
+TEST(Returning, TheLossOfAnotherDoesNotStopTheTransfer) {
+  for (const bool has_state : {true, false}) {
+    Reunion all;
+    all.round(30);
+    if (has_state) all.deliver();
+    const View lost{3, {0, 1}, {{1, 2}}};
+    all.senior.compute();
+    for (Returner* site : {&all.senior, &all.back}) site->see(lost);
+    for (Returner* site : {&all.senior, &all.back}) site->progress();
+    if (!has_state) all.deliver();  // the rest of it
+    EXPECT_EQ(carry(all.back, all.senior), 0);
+    for (Returner* site : {&all.senior, &all.back}) site->mean({0}, 3, 40);
+    EXPECT_EQ(all.back.all(), all.senior.all());
+    EXPECT_EQ(all.back.probe->rounds_done(), 5u);
+    EXPECT_EQ(all.back.probe->rounds, 1);
+    EXPECT_EQ(carry(all.back, all.senior), 1) << "that it has the model";
+    EXPECT_TRUE(all.senior.take_sends().empty());
+  }
+}
+
+// It may have missed a mean: then the state that it is sent does not fit.
+TEST(Returning, ALossInItsFirstRoundBeginsItAnew) {
+  Returner senior(0), back(1, 1);
+  senior.round({0, 2}, 1);
+  senior.compute();
+  for (Returner* site : {&senior, &back}) site->see(kBack);
+  back.others_at(1, 1);
+  senior.mean({0, 2}, 2, 20);
+  const auto state = senior.take_sends();  // round 2
+  senior.compute();
+  const View lost{3, {0, 1}, {{1, 2}}};
+  for (Returner* site : {&senior, &back}) site->see(lost);
+  back.others_at(3, 3);  // as if the others had gone ahead
+  EXPECT_EQ(carry(back, senior), 0) << "a state is on its way";
+  for (const Send& part : state) EXPECT_TRUE(back.hear(0, part.message));
+  back.progress();
+  EXPECT_EQ(carry(back, senior), 1) << "it asks: a mean is missing";
   EXPECT_EQ(back.probe->rounds_done(), 3u);
-  EXPECT_EQ(back.probe->rounds, 1) << "the fourth round runs here, too";
-  EXPECT_EQ(back.probe->runs, 0);
-  EXPECT_EQ(back.all(), senior.all());
-  EXPECT_EQ(back.all()[2], 22);
-  EXPECT_EQ(carry(back, senior), 1) << "that it has it";
-  for (Returner* site : {&senior, &back}) {
-    site->round({0, 1, 2}, 2, 30);
-    EXPECT_EQ(site->probe->rounds_done(), 4u);
-    EXPECT_TRUE(site->take_sends().empty());
+  senior.mean({0}, 3, 30);
+  EXPECT_EQ(carry(senior, back), 1) << "the answer";
+}
+
+// One mean of the round may be here, and is given once.
+TEST(Returning, AStateThatArrivesWithinARoundKeepsWhatHasArrivedOfIt) {
+  for (const std::uint32_t range : {0u, 1u}) {
+    Reunion all;
+    for (Returner* site : {&all.senior, &all.other}) site->round({0, 2}, 2, 30);
+    const auto half = [&](std::uint32_t which) {
+      const Floats values = which == 0 ? Floats{30, 31} : Floats{32};
+      all.back.overlay->outcomes[{3, 0, which}] = {values, 2, std::vector<Rank>{0, 2}, 2};
+      all.back.progress();
+    };
+    half(range);
+    all.deliver();
+    EXPECT_EQ(all.back.probe->rounds, 0);
+    half(1 - range);
+    EXPECT_EQ(all.back.all(), all.senior.all());
+    EXPECT_EQ(all.back.probe->rounds, 1);
+    EXPECT_EQ(carry(all.back, all.senior), 1);
+    all.round_of_all(40);
   }
+}
+
+// The sender is lost while this node catches up: the next one sends its state.
+TEST(Returning, ItStartsAgainWithTheNextSenior) {
+  Reunion all;
+  all.deliver();
+  EXPECT_EQ(all.back.all(), all.senior.all());
+  all.other.compute();
+  const View lost{3, {1, 2}, {{1, 2}}};
+  for (Returner* site : {&all.other, &all.back}) site->see(lost);
+  for (Returner* site : {&all.other, &all.back}) site->progress();
+  all.back.others_at(3, 3);
+  EXPECT_EQ(carry(all.back, all.other), 1) << "it asks";
+  all.other.mean({2}, 3, 30);
+  all.back.mean({2}, 3, 30);
+  all.back.others_at(4, 4);
+  EXPECT_EQ(carry(all.other, all.back), 1);
+  all.other.round({2}, 3, 40);
+  all.back.mean({2}, 3, 40);
+  EXPECT_EQ(all.back.all(), all.other.all());
+  EXPECT_EQ(all.back.probe->rounds, 1);
+}
+
+// It keeps 32 times the model, three values, while a state is on its way. Then the others wait.
+TEST(Returning, ItKeepsABoundedNumberOfMeans) {
+  Reunion all(100);
+  const auto state = all.state.at(0).message.body.view();
+  const auto part = [&](std::size_t from, std::size_t length) {
+    const auto bytes = state.subspan(from, length);
+    all.back.hear_state({3, false, from, state.size()},
+                        Payload(share(Buffer(bytes.begin(), bytes.end()))));
+  };
+  part(0, 8);
+  EXPECT_TRUE(says(all.back.probe->waiting_for(), "the model of round 3"));
+  while (all.back.overlay->begun.contains({all.back.probe->rounds_done(), 0, 0})) {
+    all.round(1);
+    ASSERT_LT(all.back.probe->rounds_done(), 100u);
+  }
+  EXPECT_EQ(all.back.probe->rounds_done(), 2u + 32);
+  part(8, state.size() - 8);
+  EXPECT_EQ(all.back.all(), all.senior.all());
+  EXPECT_EQ(all.back.probe->rounds, 1) << "it contributes to the round that waits for it";
+  all.round_of_all(70);
 }
 
 // Its share of before it was lost may be in a mean that was formed before it came back.
@@ -413,7 +588,6 @@ TEST(Returning, TheNextSeniorHandsOverAfterTheRoundThatRuns) {
   Returner back(1, 1);  // another than the senior is lost while it stands in: the round is repeated
   back.see({2, {0, 1, 2}, {{1, 2}}});
   back.others_at(5, 5);
-  back.overlay->begun.clear();
   back.see({3, {0, 1}, {{1, 2}}});
   back.others_at(5, 5);
   EXPECT_EQ(back.overlay->begun.size(), 2u);
@@ -455,7 +629,7 @@ TEST(Returning, AStateThatIsNoneEndsTheRunAndOneOfAnotherRoundIsNotHeeded) {
   const auto sends = senior.take_sends();
   ASSERT_EQ(sends.size(), 1u);
   ASSERT_TRUE(back.hear(0, sends[0].message));
-  EXPECT_EQ(back.probe->waiting_for(), "the model of round 5") << "that was round 1's";
+  EXPECT_EQ(back.probe->rounds, 0) << "that was round 1's";
   EXPECT_EQ(back.failure(), "");
   // The same bytes in the name of the round that it waits for.
   back.hear_state({5, false, 0, sends[0].message.body.size()}, sends[0].message.body);

@@ -439,7 +439,7 @@ struct ServerTable {
                  .choices = {"fp32", "same"});
     LONGHAUL_KEY(standby_every,
                  "commits between two copies of the server's state to the worker that replaces it "
-                 "when it is lost; 0: none, and the run ends with its server",
+                 "when it is lost; 0: none, and the others wait for the server",
                  .max = 1e9, .unit = "commits");
     LONGHAUL_KEY(standbys,
                  "with standby_every: workers that get the copies; the run continues if the server "

@@ -102,6 +102,7 @@ class MeanTrainer final : public Synchronous {
 
   void use_mean(std::span<float> zbar, Turn& turn) override {
     const double alpha = config_.alpha.value_or(kAlpha);
+    if (is_catching_up()) assign(y_, parameters(turn));
     if (!turn.place().phantom) global_.take(zbar, contributors());
     write_back(parameters(turn), global_.target(), y_, alpha, config_.rule());
     // Running statistics move by the same share. A mean of two values keeps variances positive.
