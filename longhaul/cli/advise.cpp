@@ -310,10 +310,7 @@ class Adviser {
   double first_limit(const std::vector<Candidate>& candidates) {
     const std::optional<Trial> probe = run_probe(candidates);
     if (!probe) return 0;
-    const run::Summary& s = probe->summary;
-    // Only a loop knows the samples of its batches.
-    if (candidates_->job(probe->candidate).kind("data") == "own" && s.samples.computed > 0)
-      batch_scale_ = double(s.samples.computed) / s.time_s / probe->candidate.samples_per_s;
+    note_batches(*probe);
     double rate = 0;
     for (const Candidate& candidate : candidates) rate += batch_scale_ * candidate.samples_per_s;
     const double samples =
@@ -330,15 +327,47 @@ class Adviser {
     for (std::size_t i = 0; i < candidates.size() && tried.size() < kProbes; ++i) {
       const Candidate& one = candidates[(candidates.size() / 2 + i) % candidates.size()];
       if (!tried.insert(one.sync).second) continue;
-      double samples = 20 * double(run::samples_per_round(candidates_->job(one)));
-      if (const auto most = sample_budget()) samples = std::min(samples, kFirstShare * *most);
-      const std::vector<Trial> trial = trials({one}, samples / one.samples_per_s);
+      std::vector<Trial> trial;
+      if (is_own_loop(one)) trial = run_steps(one);
+      if (failed_) return std::nullopt;
+      if (trial.empty() || !trial[0].failed()) {
+        double samples = 20 * double(run::samples_per_round(candidates_->job(one)));
+        if (const auto most = sample_budget())
+          samples = std::min(samples, kFirstShare * *most / batch_scale_);
+        trial = trials({one}, samples / one.samples_per_s);
+      }
       if (trial.empty()) return std::nullopt;
       if (!trial[0].failed()) return trial[0];
       if (why.empty()) why = failure_text(trial[0]);
     }
     failed_ = invalid(why);
     return std::nullopt;
+  }
+
+  bool is_own_loop(const Candidate& one) const {
+    return candidates_->job(one).kind("data") == "own";
+  }
+
+  // Runs two steps of a loop, in a run by itself. Only the loop knows the samples of its batches.
+  std::vector<Trial> run_steps(const Candidate& one) {
+    run::Job job = candidates_->job(one);
+    double step_ms = 0;
+    for (const run::SiteTable& site : job.sites) step_ms = std::max(step_ms, site.step_ms);
+    const double limit_s = 2 * step_ms / 1000;
+    job.stop.max_hours = limit_s / 3600;
+    const auto run = pool_run("steps/" + one.label, job, limit_s);
+    if (!run) return {};
+    std::vector<Trial> trial = run_trials({*run}, {one}, limit_s, kSearchShare);
+    speeds_.erase(one.family);  // the two steps wait for nobody
+    note_batches(trial[0]);
+    return trial;
+  }
+
+  // Sets batch_scale_ from a run of a loop.
+  void note_batches(const Trial& trial) {
+    const run::Summary& s = trial.summary;
+    if (is_own_loop(trial.candidate) && s.samples.computed > 0)
+      batch_scale_ = double(s.samples.computed) / s.time_s / trial.candidate.samples_per_s;
   }
 
   static std::string failure_text(const Trial& trial) {
@@ -809,8 +838,9 @@ void add_advise(CLI::App& app, int& code) {
   sub->add_flag("--quiet", common.quiet, "no progress");
   sub->add_flag("--json", common.json, "prints the result as one JSON object and nothing else");
   sub->footer(
-      "Example:\n  longhaul plan examples/mnist-4-sites.toml --budget-minutes 10 --write "
+      "Examples:\n  longhaul plan examples/mnist-4-sites.toml --budget-minutes 10 --write "
       "best.toml\n"
+      "  python3 train.py plan job.toml --budget-minutes 20 --jobs 2    # a loop in Python\n"
       "Exit codes: 0 one reaches the target, 1 none did in the budget, 2 bad job or usage, 130 "
       "Ctrl-C");
   sub->callback([args, &code] { code = advise(*args); });

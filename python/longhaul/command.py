@@ -83,7 +83,7 @@ class Loops:
         threading.Thread(target=site._run, args=(self._train,), name=f"site {name}",
                          daemon=True).start()
 
-    def score(self, rank: int, address: int, size: int) -> tuple[float, float, int]:
+    def score(self, rank: int, address: int, size: int) -> tuple[float, float | None, int]:
         site = self.sites.get(rank) or next(iter(self.sites.values()))
         return _Score.of(site, address)
 

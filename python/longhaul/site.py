@@ -676,7 +676,8 @@ class _Score:
     function: Callable[[Any, Site], dict[str, float]] | None = None
 
     @classmethod
-    def of(cls, site: Site, address: int) -> tuple[float, float, int]:
+    def of(cls, site: Site, address: int) -> tuple[float, float | None, int]:
+        """The means of loss and accuracy (None: left out), and the number of samples."""
         assert cls.function is not None and site._trained is not None
         now = randomness.state()
         try:
@@ -691,7 +692,9 @@ class _Score:
         samples = int(sums["samples"])
         if samples == 0:
             return 0.0, 0.0, 0
-        accuracy = float(sums.get("accuracy", 0.0)) / samples
+        if sums.get("accuracy") is None:
+            return float(sums["loss"]) / samples, None, samples
+        accuracy = float(sums["accuracy"]) / samples
         if not 0 <= accuracy <= 1:
             raise Unfit(f"score(): accuracy is {sums['accuracy']} of {samples} samples; expected "
                         "how many of them are right")

@@ -161,6 +161,7 @@ class Program {
     };
     learners_.begin = [this](const run::Job& job) {
       for (const run::SiteTable& site : job.sites) rates_[site.name] = cli::rate_of_site(job, site);
+      needs_accuracy_ = job.stop.target_accuracy.has_value();
     };
     learners_.layout = [this](Rank rank, const Member& member, std::uint64_t seed) {
       return layout(rank, member, seed);
@@ -272,8 +273,12 @@ class Program {
     try {
       const auto [loss, accuracy, samples] =
           score_(rank, reinterpret_cast<Address>(model.data()), model.size())
-              .cast<std::tuple<double, double, std::uint64_t>>();
-      return Evaluation{loss, accuracy, samples};
+              .cast<std::tuple<double, std::optional<double>, std::uint64_t>>();
+      if (!accuracy && needs_accuracy_)
+        return invalid(
+            "score() returned no \"accuracy\", which [stop] target_accuracy needs: how many of the "
+            "samples are right");
+      return Evaluation{loss, accuracy.value_or(0), samples};
     } catch (const py::error_already_set& error) {
       return invalid(fmt::format("score(): {}", error.what()));
     }
@@ -285,6 +290,7 @@ class Program {
   std::map<std::string, std::optional<double>> rates_;  // by site
   std::optional<Result<std::shared_ptr<const Layout>>> layout_;
   bool has_gradients_ = true, uses_rate_ = false;
+  bool needs_accuracy_ = false;                  // the job has a target accuracy
   std::map<Rank, std::shared_ptr<Loop>> fresh_;  // given back, of nodes that begin again
   std::optional<py::error_already_set> asked_to_stop_;
 };

@@ -87,6 +87,9 @@ def test_what_plan_needs_of_a_loop(command, monkeypatch):
     monkeypatch.setenv("LOOP", "no score")
     code, _, err = command.process(SCRIPT, PLAN)
     assert code == 2 and "longhaul.main(train, score)" in err
+    monkeypatch.setenv("LOOP", "no accuracy")
+    code, _, err = command.process(SCRIPT, ["simulate", "job.toml"])
+    assert code == 2 and 'score() returned no "accuracy"' in err
     monkeypatch.setenv("LOOP", "rate")
     command.job(text=JOB.replace("optimizer = {rate = 0.02}\n", ""))
     code, _, err = command.process(SCRIPT, ["simulate", "job.toml"])
@@ -104,6 +107,18 @@ def test_compare_tunes_the_rate_of_a_loop_that_takes_it(command, monkeypatch):
     assert code == 0, err
     (tuned,) = json.loads(out)["tuned"]
     assert len(tuned["tried"]) == 5 and tuned["rate"] in tuned["tried"]
+
+
+@nightly
+def test_batches_that_the_job_does_not_know_stay_within_the_budget(command, monkeypatch):
+    monkeypatch.setenv("LOOP", "rate")
+    monkeypatch.setenv("BATCH", "600")
+    command.job(text=JOB)
+    code, out, err = command.process(
+        SCRIPT, ["plan", "job.toml", "--budget-samples", "20000", "--json", "--quiet",
+                 "--set", "sync.steps=50"], limit_s=900)
+    assert code in (0, 1), err
+    assert 0 < json.loads(out)["samples"] <= 20000
 
 
 @nightly
