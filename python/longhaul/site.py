@@ -1,8 +1,8 @@
 """A site's side of a run: the object that train(site) works with.
 
 The loop and the host (a simulator, or an event loop over sockets) take turns. The loop computes
-until its optimiser's step(), hands the turn over there, and goes on when the next batch is wanted.
-What the host asks for in between (apply the mean gradient, save your state) is done inside step().
+until its optimiser's step(), hands the turn over there, and continues with the next batch. step()
+answers the host's requests in between (apply the mean gradient, save your state).
 """
 
 from __future__ import annotations
@@ -434,7 +434,7 @@ class Site:
         if score is None:
             raise Unfit("the strategy asks for scores: give longhaul.main(train, score) a score()")
         loss, accuracy, samples = _Score.of(self, address)
-        self._loop.answer(loss=loss, accuracy=accuracy, samples=samples,
+        self._loop.answer(loss=loss, accuracy=accuracy or 0.0, samples=samples,
                           shard_size=self._batches.shard(samples))
 
     # Checkpoints.
