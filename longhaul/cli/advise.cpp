@@ -518,6 +518,8 @@ class Adviser {
     const auto summary = run::read_summary(run.folder);
     const bool has_summary = summary && *summary;
     if (!end.exit.done()) trial.why = failure_of(end, has_summary ? (**summary).failure : "");
+    if (end.started && end.exit.done() && !has_summary)
+      trial.why = "its process ended without a result, with " + run::to_string(end.exit);
     if (!end.started || !end.exit.done() || !has_summary) return trial;
     trial.ran = (**summary).stop_reason != run::StopReason::diverged;
     if (!trial.ran) trial.why = (**summary).failure;

@@ -178,7 +178,8 @@ class Pool {
       ++ended_;
       end.exit = *children_.end(child);
       if (end.exit.done()) end.message.clear();
-      if (end.exit.done() || end.exit.signal != 0) end.trace.clear();  // Ctrl-C before the run
+      // Python ends with code 1 by an exception before the run, and by SIGINT after Ctrl-C there.
+      if (end.exit.code == 0 || end.exit.signal != 0) end.trace.clear();
       progress_.ended(runs_[child_of_[child]].label);
     }
   }

@@ -80,6 +80,14 @@ def test_an_error_of_the_loop_has_one_traceback(command, monkeypatch, when, word
     assert "train() raised ValueError: a bug of mine (" in err
 
 
+@nightly
+def test_a_loop_that_ends_its_process_is_named(command, monkeypatch):
+    monkeypatch.setenv("LOOP", "exit")
+    command.job(text=JOB)
+    code, _, err = command.process(SCRIPT, PLAN)
+    assert code == 2 and "its process ended without a result, with exit code 0" in err
+
+
 def test_what_plan_needs_of_a_loop(command, monkeypatch):
     command.job(text=JOB)
     code, _, err = command.process(SCRIPT, ["plan", "job.toml", "--budget-epochs", "3"])
