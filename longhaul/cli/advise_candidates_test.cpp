@@ -26,8 +26,8 @@ site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
 }
 
 TEST(AdviseCandidates, DoNotDependOnTheRoundsOfTheJob) {
-  const auto few = first_of("{max_rounds = 1}", 90), many = first_of("{max_rounds = 9999}", 90);
-  ASSERT_GT(few.size(), 20u);
+  const auto few = first_of("{max_rounds = 1}", 14), many = first_of("{max_rounds = 9999}", 14);
+  ASSERT_GT(few.size(), 6u);
   EXPECT_EQ(few, many);
   for (std::size_t i = 0; i < few.size(); ++i)
     EXPECT_EQ(few[i].samples_per_s, many[i].samples_per_s) << few[i].label;
@@ -44,7 +44,7 @@ site = [{name = "tokyo"}, {name = "lima"}]
 )";
   AdviseCandidates all(options, *good(options.load()), true);
   std::size_t asked = 0;
-  EXPECT_TRUE(all.predict_all([&] { return ++asked > 60; }));
+  EXPECT_TRUE(all.predict_all([&] { return ++asked > 12; }));
   EXPECT_THAT(all.refused(),
               ::testing::Contains(::testing::Pair("ds_sync", ::testing::HasSubstr("sign"))));
   EXPECT_FALSE(all.refused().contains("fedavg"));

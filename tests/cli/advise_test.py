@@ -104,10 +104,10 @@ class Plan(Runs):
 
     def test_an_interrupted_plan_goes_on_to_the_same_end(self):
         (self.folder / "small.toml").write_text(JOB)
-        words = ["plan", "small.toml", "--budget-epochs", "20", "--json"]
+        words = ["plan", "small.toml", "--budget-epochs", "5", "--json"]
         whole = json.loads(self.longhaul(*words, "--quiet", "--out", "whole").stdout)
         # The budget is kept, and what did not fit is named.
-        self.assertTrue(10 < whole["epochs"] <= 20, whole["epochs"])
+        self.assertTrue(2.5 < whole["epochs"] <= 5, whole["epochs"])
         self.assertEqual(whole["samples"], whole["epochs"] * 2000)
         self.assertIn("trials of stage", whole["no_budget"][0])
         out, err = self.interrupted_at("stage 2", *words, "--out", "cut")
