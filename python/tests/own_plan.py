@@ -1,4 +1,4 @@
-"""A linear classifier in numpy, for plan and compare: each trial is a process, and numpy loads fast.
+"""A linear classifier in numpy, for plan and compare: each trial is a process, numpy loads fast.
 
 Environment LOOP: rate (the job's rate), values (no gradients for the strategy), early and late (an
 error before and after attach), exit (of the process), no score, no accuracy. BATCH: samples of a
