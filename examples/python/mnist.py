@@ -3,6 +3,7 @@
     scripts/fetch-data mnist
     python3 examples/python/mnist.py simulate examples/python/mnist.toml
     python3 examples/python/mnist.py launch examples/python/mnist.toml
+    python3 examples/python/mnist.py plan examples/python/mnist.toml --budget-minutes 20 --jobs 2
 """
 
 from pathlib import Path
@@ -42,7 +43,7 @@ def read(part: str) -> TensorDataset:
 
 def train(site: longhaul.Site) -> nn.Module:
     model = LeNet().to(site.device)
-    opt = site.attach(model, torch.optim.SGD(model.parameters(), lr=0.05))
+    opt = site.attach(model, torch.optim.SGD(model.parameters(), lr=site.rate))
     mine = range(SITES.index(site.name), 60_000, len(SITES))  # every third digit is this site's
     loader = DataLoader(torch.utils.data.Subset(read("train"), mine), batch_size=32, shuffle=True)
     for x, y in site.batches(loader):

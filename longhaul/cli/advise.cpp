@@ -1,12 +1,15 @@
 // longhaul plan: finds the combination that reaches the job's target first on its network.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "longhaul/cli/cli.h"
 #include "longhaul/cli/compare_jobs.h"
 #include "longhaul/cli/output.h"
+#include "longhaul/cli/rates.h"
 #include "longhaul/cli/run_options.h"
 #include "longhaul/report/run_reader.h"
 #include "longhaul/run/atomic_file.h"
@@ -34,13 +38,17 @@ namespace longhaul::cli {
 namespace {
 
 using AdviseClock = std::chrono::steady_clock;
-// Shares of the budget: limit of the first stage; latest start of a stage; end of the stages;
-// latest start of a change; end.
+// Shares of the budget: limit of the first stage; latest start of a stage, and end of the stages if
+// the budget is in samples; their end if it is a time; latest start of a change; end. The finals
+// get the rest.
 constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kChangeShare = 0.9,
                  kEnd = 0.97;
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
 constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
+constexpr double kFinalCost = 1.25;  // expected samples of a final, in those of its trial
+constexpr std::size_t kProbes = 3;   // strategies whose first trials may fail
+constexpr const char* kKeptJob = "plan-job.toml";  // the job that the folder's trials are of
 // Minimum number of scores of a trial in its first stage, by its predicted speed. Without a score,
 // the progress of a trial that is cut would not show.
 constexpr double kScores = 6;
@@ -63,15 +71,18 @@ class Adviser {
     const run::InterruptGuard guard;  // also active between two stages
     LH_TRY(predict());
     std::vector<Candidate> first = candidates_->first();
+    LH_TRY(check_same_trials(first));
+    LH_TRY(run::write_atomically(folder_ + "/" + kKeptJob, kept_job_));
     advice_.fastest = first;
     const double limit_s = first_limit(first);
     if (failed_) return *failed_;
     const SearchHooks hooks = {
         .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
         .neighbours = [this](const Candidate& near) { return neighbours(near); },
-        .is_over = [this] { return is_over(kSearchShare); }};
+        .is_over = [this] { return search_ended_ || is_over(kSearchShare); }};
     advice_.search = successive_halving(std::move(first), limit_s, hooks);
     if (failed_) return *failed_;
+    LH_TRY(check_that_one_ended());
     if (advice_.found()) confirm();
     if (!advice_.finalists.empty() && advice_.finalists.front().standing.target) try_changes();
     if (failed_) return *failed_;
@@ -82,7 +93,9 @@ class Adviser {
     advice_.not_predicted = candidates_->not_predicted();
     advice_.illegal = candidates_->illegal();
     advice_.left_out = candidates_->left_out();
+    advice_.refused = candidates_->refused();
     advice_.tunes_rates = candidates_->tunes_rates();
+    advice_.samples = samples_;
     if (training_samples_ > 0) advice_.epochs = double(samples_) / double(training_samples_);
     return std::move(advice_);
   }
@@ -119,11 +132,16 @@ class Adviser {
     job.report.every_samples = std::min(job.report.every_samples, samples);
   }
   double budget_s() const { return 60 * args_.budget_minutes; }
-  // Returns true if more than `share` of the budget is used up, or after Ctrl-C.
-  bool is_over(double share) const {
-    if (run::interrupted()) return true;
+  // Returns what is left of `share` of the budget, in samples or seconds.
+  double left(double share) const {
     const auto samples = sample_budget();
-    return samples ? double(samples_) > share * *samples : spent_s() > share * budget_s();
+    return samples ? share * *samples - double(samples_) : share * budget_s() - spent_s();
+  }
+  // Returns true if more than `share` of the budget is used up, or after Ctrl-C.
+  bool is_over(double share) const { return run::interrupted() || left(share) < 0; }
+  // Notes for the user what does not run for lack of budget.
+  void leave_out(const std::string& what) {
+    if (!run::interrupted()) advice_.no_budget.push_back(what);
   }
   // Returns the budget in samples; absent if the budget is a time.
   std::optional<double> sample_budget() const {
@@ -133,6 +151,19 @@ class Adviser {
   }
   double spent_s() const {
     return std::chrono::duration<double>(AdviseClock::now() - begin_).count();
+  }
+  // Returns the real time of a sample in the trials so far, in s.
+  double per_sample_s() const { return samples_ > 0 ? real_s_ / double(samples_) : 1e-4; }
+  // Returns what these samples cost in the unit of left().
+  double cost_of(double samples) const {
+    return sample_budget() ? samples : samples * per_sample_s() / double(args_.at_once);
+  }
+  // Returns the samples of a candidate in this virtual time: as predicted, or as in its trials if
+  // they were faster.
+  double samples_in(const Candidate& candidate, double seconds) const {
+    const auto seen = speeds_.find(candidate.family);
+    return seconds * std::max(batch_scale_ * candidate.samples_per_s,
+                              seen == speeds_.end() ? 0 : seen->second);
   }
   void note(const std::string& text) const {
     if (!args_.common.quiet) fmt::print(stderr, "{}\n", text);
@@ -149,21 +180,76 @@ class Adviser {
       return invalid(args_.common.job +
                      ": [model] kind = \"phantom\" has no numbers that could reach a target");
     advice_.name = job.job.name;
+    advice_.bits = job.stop.target_bits_per_byte.has_value();
     folder_ = args_.common.out.empty() ? "runs/" + job.job.name + "-plan" : args_.common.out;
     advice_.folder = folder_;
+    advice_.currency = job.cost.currency.value_or("");
     if (holds_files() && !args_.common.force && !args_.common.resume)
       return invalid(folder_ +
                      ": exists already; --resume goes on with its trials, --force replaces it, "
                      "--out DIR writes elsewhere");
     LH_TRY(check_arguments());
     LH_TRY(lock());
+    LH_TRY(check_same_job(job));
     kept_.open(folder_, args_.common.resume);
-    LH_LET(data, run::partition_table(job));
-    for (const auto& labels : data.counts)
-      training_samples_ += std::accumulate(labels.begin(), labels.end(), std::uint64_t{0});
-    candidates_.emplace(args_.common, job);
+    LH_TRY(count_samples(job));
+    LH_LET(tunes_rates, says_rate(job));
+    candidates_.emplace(args_.common, job, tunes_rates);
     run::preload_torch_library(job);
+    kept_job_ = run::to_toml(job);
     return Ok{};
+  }
+
+  // Counts the training samples. Error: they are unknown and the budget is in epochs, or the job
+  // has no score.
+  Status count_samples(const run::Job& job) {
+    if (const run::OwnLearners* own = embedding().learners; own && job.kind("model") == "own") {
+      if (!own->score)
+        return invalid(
+            "plan needs scores, and this program gives none: longhaul.main(train, score)");
+      training_samples_ = own->training_samples;
+    } else {
+      LH_LET(data, run::partition_table(job));
+      for (const auto& labels : data.counts)
+        training_samples_ += std::accumulate(labels.begin(), labels.end(), std::uint64_t{0});
+    }
+    if (args_.budget_epochs && training_samples_ == 0)
+      return invalid(
+          "--budget-epochs: the job does not say how many samples its loop has; use "
+          "--budget-samples");
+    return Ok{};
+  }
+
+  // With --resume, refuses a job that differs from the one whose trials the folder holds. A changed
+  // max_rounds is allowed, because no trial depends on it.
+  Status check_same_job(const run::Job& job) const {
+    const std::string file = folder_ + "/" + kKeptJob;
+    std::error_code code;
+    if (!args_.common.resume || !std::filesystem::exists(file, code)) return Ok{};
+    LH_LET(before, run::load_job(file));
+    before.stop.max_rounds = job.stop.max_rounds;
+    if (const auto changed = run::difference(before, job)) return other_job(*changed);
+    return Ok{};
+  }
+
+  // The same for the tables that the job file has for single strategies.
+  Status check_same_trials(const std::vector<Candidate>& candidates) const {
+    for (const Candidate& one : candidates) {
+      const std::string folder = folder_ + "/trials/" + one.label;
+      if (!args_.common.resume || !has_run(folder)) continue;
+      const auto before = run::job_of_run(folder);
+      if (!before) continue;  // damaged: it starts again
+      if (const auto changed = run::difference(*before, candidates_->job(one), /*resumes=*/true))
+        return other_job(fmt::format("with {}, {}", one.sync, *changed));
+    }
+    return Ok{};
+  }
+
+  Error other_job(const std::string& changed) const {
+    return invalid(fmt::format(
+        "{}: --resume: the job is not the one that was planned there: {}; undo that, plan "
+        "elsewhere with --out DIR, or start again with --force",
+        folder_, changed));
   }
 
   // Returns true if an earlier plan has left more than its lock.
@@ -189,12 +275,12 @@ class Adviser {
     if (!fs::is_directory(parent, code))
       return invalid(fmt::format("--write {}: {} is no folder; make it, or name another file",
                                  args_.write, parent.string()));
-    return Ok{};
+    return run::check_writable(parent.string(), "name a file elsewhere with --write");
   }
 
   // Locks the folder as long as this object lives.
   Status lock() {
-    LH_TRY(run::make_folder(folder_));
+    LH_TRY(run::check_writable(folder_, "name another folder with --out DIR"));
     lock_.emplace(folder_);
     if (!lock_->take())
       return invalid(fmt::format(
@@ -214,6 +300,7 @@ class Adviser {
   }
 
   std::vector<Candidate> neighbours(const Candidate& near) {
+    if (search_ended_) return {};
     candidates_->stop_when([this] { return is_over(kSearchShare); });
     return candidates_->neighbours(near);
   }
@@ -221,24 +308,80 @@ class Adviser {
   // Returns the virtual time for which kFirstShare of the budget is enough for all candidates. The
   // limit is at most the time that the probe took to the target.
   double first_limit(const std::vector<Candidate>& candidates) {
-    const Candidate& probe = candidates[candidates.size() / 2];
-    const double samples = double(run::samples_per_round(candidates_->job(probe)));
-    const auto trial = trials({probe}, 20 * samples / probe.samples_per_s);
+    const std::optional<Trial> probe = run_probe(candidates);
+    if (!probe) return 0;
+    note_batches(*probe);
     double rate = 0;
-    for (const Candidate& candidate : candidates) rate += candidate.samples_per_s;
-    double limit = kFirstShare * samples_of_budget(trial) / rate;
-    if (!trial.empty() && trial[0].to_target) limit = std::min(limit, *trial[0].to_target);
-    return limit;
+    for (const Candidate& candidate : candidates) rate += batch_scale_ * candidate.samples_per_s;
+    const double samples =
+        sample_budget().value_or(budget_s() * double(args_.at_once) / per_sample_s());
+    return std::min(kFirstShare * samples / rate,
+                    probe->to_target.value_or(std::numeric_limits<double>::infinity()));
   }
 
-  // Returns the budget in samples. Converts a budget of time with the real time per sample of the
-  // probe.
-  double samples_of_budget(const std::vector<Trial>& probe) const {
-    if (const auto samples = sample_budget()) return *samples;
-    double per_sample = 1e-4;  // s
-    if (!probe.empty() && probe[0].ran && probe[0].summary.samples.computed > 0)
-      per_sample = probe[0].summary.real_s / double(probe[0].summary.samples.computed);
-    return budget_s() * double(args_.at_once) / per_sample;
+  // Runs a candidate of medium speed for 20 rounds at most; if it fails, those of other strategies.
+  // Sets failed_ if the first kProbes strategies fail.
+  std::optional<Trial> run_probe(const std::vector<Candidate>& candidates) {
+    std::set<std::string> tried;
+    std::string why;
+    for (std::size_t i = 0; i < candidates.size() && tried.size() < kProbes; ++i) {
+      const Candidate& one = candidates[(candidates.size() / 2 + i) % candidates.size()];
+      if (!tried.insert(one.sync).second) continue;
+      std::vector<Trial> trial;
+      if (is_own_loop(one)) trial = run_steps(one);
+      if (failed_) return std::nullopt;
+      if (trial.empty() || !trial[0].failed()) {
+        double samples = 20 * double(run::samples_per_round(candidates_->job(one)));
+        if (const auto most = sample_budget())
+          samples = std::min(samples, kFirstShare * *most / batch_scale_);
+        trial = trials({one}, samples / one.samples_per_s);
+      }
+      if (trial.empty()) return std::nullopt;
+      if (!trial[0].failed()) return trial[0];
+      if (why.empty()) why = failure_text(trial[0]);
+    }
+    failed_ = invalid(why);
+    return std::nullopt;
+  }
+
+  bool is_own_loop(const Candidate& one) const {
+    return candidates_->job(one).kind("data") == "own";
+  }
+
+  // Runs two steps of a loop, in a run by itself. Only the loop knows the samples of its batches.
+  std::vector<Trial> run_steps(const Candidate& one) {
+    run::Job job = candidates_->job(one);
+    double step_ms = 0;
+    for (const run::SiteTable& site : job.sites) step_ms = std::max(step_ms, site.step_ms);
+    const double limit_s = 2 * step_ms / 1000;
+    job.stop.max_hours = limit_s / 3600;
+    const auto run = pool_run("steps/" + one.label, job, limit_s);
+    if (!run) return {};
+    std::vector<Trial> trial = run_trials({*run}, {one}, limit_s, kSearchShare);
+    speeds_.erase(one.family);  // the two steps wait for nobody
+    note_batches(trial[0]);
+    return trial;
+  }
+
+  // Sets batch_scale_ from a run of a loop.
+  void note_batches(const Trial& trial) {
+    const run::Summary& s = trial.summary;
+    if (is_own_loop(trial.candidate) && s.samples.computed > 0)
+      batch_scale_ = double(s.samples.computed) / s.time_s / trial.candidate.samples_per_s;
+  }
+
+  static std::string failure_text(const Trial& trial) {
+    return fmt::format("plan: the trials fail, {} with: {}", trial.candidate.label, trial.why);
+  }
+
+  // Returns an Error if every trial failed. If none ended for lack of budget, clears the ranking.
+  Status check_that_one_ended() {
+    std::vector<Trial>& all = advice_.search.ranking;
+    if (std::ranges::any_of(all, [](const Trial& trial) { return trial.limit_s > 0; })) return Ok{};
+    const auto failed = std::ranges::find_if(all, &Trial::failed);
+    if (failed != all.end() && !run::interrupted()) return invalid(failure_text(*failed));
+    all.clear();
+    return Ok{};
   }
 
   std::vector<Trial> trials(const std::vector<Candidate>& candidates, double limit_s) {
@@ -254,13 +397,19 @@ class Adviser {
       auto pool_run = write_job("trials/" + candidate.label, job);
       if (!pool_run) failed_ = pool_run.error();
       if (failed_) return {};
-      const bool begun = computed_.contains(candidate.label) || goes_on(pool_run->folder, job);
+      const bool begun = used_.contains(candidate.label) || goes_on(pool_run->folder, job);
       pool_run->until_s = limit_s;
       pool_run->resume = begun;  // from the cut of the previous stage or of an earlier plan
       pool_run->force &= !begun;
       runs.push_back(*pool_run);
     }
-    return run_trials(runs, candidates, limit_s, kFinalShare);
+    std::vector<Trial> ended =
+        run_trials(runs, candidates, limit_s, sample_budget() ? kSearchShare : kFinalShare);
+    if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
+      leave_out(fmt::format("{} of {} trials of stage {}", lacked, ended.size(), stage_));
+      search_ended_ = true;
+    }
+    return ended;
   }
 
   // Returns true if the run continues a trial of an earlier plan, with --resume. A trial of another
@@ -281,61 +430,112 @@ class Adviser {
                         .force = args_.common.force || args_.common.resume};
   }
 
-  // Runs the trials that an earlier plan has not kept. A budget of time cuts them when `share` of
-  // it is used up.
+  // Runs the trials in order. If the budget is in samples, starts as many at once as fit into
+  // `share` of it even if each takes its limit, then more from what they left over. If the budget
+  // is a time, its end cuts them.
   std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
                                 const std::vector<Candidate>& candidates, double limit_s,
                                 double share) {
     std::vector<Trial> trials(runs.size());
+    for (std::size_t i = 0; i < runs.size(); ++i) trials[i].candidate = candidates[i];
+    for (std::size_t begin = 0; begin < runs.size() && !run::interrupted();) {
+      std::size_t fit = runs.size() - begin;
+      if (sample_budget()) {
+        double rest = left(share);
+        for (fit = 0; begin + fit < runs.size(); ++fit) {
+          const std::size_t i = begin + fit;
+          rest -= most_samples(runs[i].label, candidates[i], limit_s);
+          if (rest < 0) break;
+        }
+      }
+      if (fit == 0) break;
+      run_batch(std::span(runs).subspan(begin, fit), std::span(trials).subspan(begin, fit), limit_s,
+                share);
+      begin += fit;
+    }
+    return trials;
+  }
+
+  // Returns the samples that a run computes until its limit, beyond those that it has computed.
+  double most_samples(const std::string& label, const Candidate& candidate, double limit_s) const {
+    const auto used = used_.find(label);
+    const double before = used == used_.end() ? 0 : double(used->second.samples);
+    return std::max(0.0, samples_in(candidate, limit_s) - before);
+  }
+
+  // Runs the trials whose results an earlier plan has not kept.
+  void run_batch(std::span<const run::PoolRun> runs, std::span<Trial> trials, double limit_s,
+                 double share) {
     std::vector<std::string> jobs;
     std::vector<run::PoolRun> todo;
     std::vector<std::size_t> of;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto text = run::read_text(runs[i].job);
       jobs.push_back(text ? *text : std::string());
-      if (const auto kept = kept_.find(runs[i].label, jobs[i])) {
-        trials[i] = *kept;
+      if (auto kept = kept_.find(runs[i].label, jobs[i])) {
+        kept->candidate = trials[i].candidate;
+        trials[i] = *std::move(kept);
         ++runs_;
         continue;
       }
       todo.push_back(runs[i]);
       of.push_back(i);
     }
-    const auto ends = run_all_or_anew(
-        todo, {.simulate = run_words_in_copies(),
-               .at_once = args_.at_once,
-               .threads = args_.common.threads,
-               .progress = run::Progress::detect(args_.common.quiet),
-               .stop = [&] { return !sample_budget() && spent_s() > share * budget_s(); }});
+    const auto ends = run_all_or_anew(todo,
+                                      {.simulate = run_words_in_copies(),
+                                       .at_once = args_.at_once,
+                                       .threads = args_.common.threads,
+                                       .progress = run::Progress::detect(args_.common.quiet),
+                                       .stop = [&] { return !sample_budget() && left(share) < 0; }},
+                                      traces_);
     for (std::size_t k = 0; k < todo.size(); ++k) {
-      trials[of[k]] = trial_of(todo[k], ends[k], limit_s);
+      Trial& trial = trials[of[k]];
+      trial = trial_of(todo[k], ends[k], limit_s, trial.candidate);
       runs_ += ends[k].started;
-      if (trials[of[k]].limit_s > 0) kept_.add(todo[k].label, jobs[of[k]], trials[of[k]]);
+      if (trial.limit_s > 0) kept_.add(todo[k].label, jobs[of[k]], trial);
     }
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      trials[i].candidate = candidates[i];
-      if (trials[i].limit_s == 0) continue;  // it did not run to its end
-      // Samples of all stages, if the trial was resumed.
-      std::uint64_t& computed = computed_[runs[i].label];
-      const std::uint64_t now = std::max(computed, trials[i].summary.samples.computed);
-      samples_ += now - computed;
-      computed = now;
-    }
-    return trials;
+    for (std::size_t i = 0; i < runs.size(); ++i) count(runs[i].label, trials[i]);
   }
 
-  // Returns the result of a run that has ended or was cut.
-  static Trial trial_of(const run::PoolRun& run, const run::PoolEnd& end, double limit_s) {
-    Trial trial{.candidate = {}, .why = end.message, .to_target = {}};
+  // Adds the samples of a trial, which a resumed one counts over all stages.
+  void count(const std::string& label, const Trial& trial) {
+    if (trial.limit_s == 0) return;  // it did not run to its end
+    const run::Summary& s = trial.summary;
+    Used& used = used_[label];
+    const Used now{std::max(used.samples, s.samples.computed), std::max(used.real_s, s.real_s)};
+    samples_ += now.samples - used.samples;
+    real_s_ += now.real_s - used.real_s;
+    used = now;
+    double& speed = speeds_[trial.candidate.family];
+    if (s.time_s > 0) speed = std::max(speed, double(now.samples) / s.time_s);
+  }
+
+  // Returns the result of a run that has ended or was cut. A target that was reached after the
+  // limit, by the event at which the run was cut, does not count.
+  static Trial trial_of(const run::PoolRun& run, const run::PoolEnd& end, double limit_s,
+                        const Candidate& candidate) {
+    Trial trial{.candidate = candidate, .to_target = {}};
     const auto summary = run::read_summary(run.folder);
-    if (!end.started || !end.exit.done() || !summary || !*summary) return trial;
+    const bool has_summary = summary && *summary;
+    if (!end.exit.done()) trial.why = failure_of(end, has_summary ? (**summary).failure : "");
+    if (end.started && end.exit.done() && !has_summary)
+      trial.why = "its process ended without a result, with " + run::to_string(end.exit);
+    if (!end.started || !end.exit.done() || !has_summary) return trial;
     trial.ran = (**summary).stop_reason != run::StopReason::diverged;
     if (!trial.ran) trial.why = (**summary).failure;
     trial.summary = **summary;
     trial.to_target = trial.summary.time_to_target_s;
+    if (trial.to_target > limit_s) trial.to_target.reset();
     trial.limit_s = limit_s;
     note_score(run.folder, trial);
     return trial;
+  }
+
+  // Returns why a run failed; "" if it was interrupted. `failure`: that of its summary.
+  static std::string failure_of(const run::PoolEnd& end, const std::string& failure) {
+    if (end.exit.code == kInterrupted || end.exit.signal == SIGINT) return "";
+    if (!end.message.empty()) return end.message;
+    return failure.empty() ? run::to_string(end.exit) : without_command(failure);
   }
 
   // Sets the trial's score to the newest score within the limit, or to the final model's score if
@@ -364,16 +564,38 @@ class Adviser {
     trial.scored = true;
   }
 
+  // Returns the finalists and the number of their seeds for which the budget is enough.
+  std::pair<std::vector<Candidate>, std::size_t> choose_finals(double limit_s) {
+    std::vector<Candidate> all = finalists_of(advice_.search.ranking, kFinalists);
+    std::vector<double> costs;
+    double most = 0;  // one that misses the target takes its limit
+    for (const Candidate& one : all) {
+      const Trial& trial = *std::ranges::find(advice_.search.ranking, one, &Trial::candidate);
+      costs.push_back(cost_of(kFinalCost * double(trial.summary.samples.computed)));
+      most = std::max(most, cost_of(samples_in(one, limit_s)));
+    }
+    const FinalsSize size = finals_that_fit(costs, kFinalSeeds, left(kEnd) - most);
+    std::vector<std::string> beyond;
+    for (std::size_t i = size.finalists; i < all.size(); ++i) beyond.push_back(all[i].label);
+    if (!beyond.empty()) leave_out("other seeds of " + report::names_text(beyond));
+    if (size.finalists > 0 && size.seeds < kFinalSeeds)
+      leave_out(fmt::format("{} of {} other seeds of the finalists", kFinalSeeds - size.seeds,
+                            kFinalSeeds));
+    all.resize(size.finalists);
+    return {std::move(all), size.seeds};
+  }
+
   // Runs the best candidates on seeds that were not used in the search, until a target one point
   // higher.
   void confirm() {
     if (run::interrupted()) return;
-    const std::vector<Candidate> chosen = finalists_of(advice_.search.ranking, kFinalists);
     const double limit_s = kFinalLimit * *advice_.search.ranking.front().to_target;
+    const auto [chosen, seed_count] = choose_finals(limit_s);
+    if (chosen.empty()) return;
     std::vector<Candidate> of;
     std::vector<run::PoolRun> runs;
     std::vector<std::uint64_t> seeds;
-    for (std::size_t i = 1; i <= kFinalSeeds; ++i)
+    for (std::size_t i = 1; i <= seed_count; ++i)
       for (const Candidate& candidate : chosen) {
         run::Job job = final_job(candidate, i);
         job.stop.max_hours = limit_s / 3600;
@@ -384,13 +606,15 @@ class Adviser {
         of.push_back(candidate);
         seeds.push_back(job.job.seed);
       }
-    note(fmt::format("{} finalists, {} other seeds each", chosen.size(), kFinalSeeds));
+    note(fmt::format("{} finalists, {} other seeds each", chosen.size(), seed_count));
     const std::vector<Trial> trials = run_trials(runs, of, limit_s, kEnd);
     for (const Candidate& candidate : chosen) advice_.finalists.push_back({.candidate = candidate});
-    for (std::size_t i = 0; i < trials.size(); ++i)
-      if (trials[i].ran || trials[i].summary.stop_reason == run::StopReason::diverged)
+    for (std::size_t i = 0; i < trials.size(); ++i) {
+      if (trials[i].limit_s > 0)
         advice_.finalists[i % chosen.size()].runs.push_back(
-            final_run(runs[i].folder, seeds[i], trials[i].summary));
+            final_run(runs[i].folder, seeds[i], trials[i]));
+      if (trials[i].lacked_budget()) leave_out(fmt::format("seed {} of {}", seeds[i], of[i].label));
+    }
     std::erase_if(advice_.finalists, [](const Finalist& one) { return one.runs.empty(); });
     const run::Job& any = candidates_->job(chosen.front());
     rank_finalists(advice_.finalists, any.cost, any.members().size());
@@ -404,7 +628,8 @@ class Adviser {
     run::Job job = candidates_->job(candidate);
     job.job.seed += seed;
     const auto trial = std::ranges::find(advice_.search.ranking, candidate, &Trial::candidate);
-    score_after(std::uint64_t(double(trial->summary.samples.computed) / kFinalScores) + 1, job);
+    const double samples = double(trial->summary.samples.computed) / batch_scale_;
+    score_after(std::uint64_t(samples / kFinalScores) + 1, job);
     if (auto& accuracy = job.stop.target_accuracy) *accuracy = higher_target(*accuracy);
     if (auto& bits = job.stop.target_bits_per_byte) *bits *= 0.99;
     return job;
@@ -412,7 +637,8 @@ class Adviser {
 
   // Returns the result of a finalist's run, with the times of the job's target and of the higher
   // one.
-  FinalRun final_run(const std::string& folder, std::uint64_t seed, const run::Summary& s) {
+  FinalRun final_run(const std::string& folder, std::uint64_t seed, const Trial& trial) {
+    const run::Summary& s = trial.summary;
     FinalRun found{.seed = seed,
                    .diverged = s.stop_reason == run::StopReason::diverged,
                    .wan_bytes = double(s.wan_bytes),
@@ -420,7 +646,8 @@ class Adviser {
                    .rounds = s.rounds};
     const bool bits = s.target_bits_per_byte.has_value();
     const auto at_end = bits ? s.bits_per_byte() : s.final_accuracy;
-    if (at_end) found.score = bits ? -*at_end : *at_end;
+    found.score = at_end;
+    found.lower_is_better = bits;
     report::RunReader reader(folder);
     if (!reader.refresh() || found.diverged) return found;
     std::vector<report::ScorePoint> scores = reader.scores();
@@ -429,11 +656,12 @@ class Adviser {
     const run::StopTable& stop = candidates_->job(advice_.search.ranking.front().candidate).stop;
     const double target = bits ? -*stop.target_bits_per_byte : *stop.target_accuracy;
     const auto reached = crossing(scores, bits, target);
-    if (!reached) return found;
+    if (!reached || reached->time.at > trial.limit_s) return found;
     found.target = reached->time;
     if (reached->wan_bytes) found.wan_bytes = *reached->wan_bytes;
     const double higher = bits ? -*s.target_bits_per_byte : *s.target_accuracy;
-    if (const auto later = crossing(scores, bits, higher)) found.higher = later->time;
+    if (const auto later = crossing(scores, bits, higher); later && later->time.at <= trial.limit_s)
+      found.higher = later->time;
     return found;
   }
 
@@ -447,7 +675,6 @@ class Adviser {
     const double usual_s = advice_.finalists.front().standing.target->median;
     const std::uint64_t seed = seed_that_reached();
     const auto change = [&](const std::string& what, const std::string& folder, auto&& apply) {
-      if (is_over(kChangeShare)) return;
       std::vector<run::PoolRun> runs;
       Change made{.what = what};
       for (const Candidate& candidate : of) {
@@ -460,10 +687,13 @@ class Adviser {
         if (!run) return;
         runs.push_back(*run);
       }
-      for (const Trial& trial : run_trials(runs, of, kChangeLimit * usual_s, kEnd))
-        made.times.emplace_back(trial.candidate.label, trial.to_target);
+      if (!is_over(kChangeShare))
+        for (const Trial& trial : run_trials(runs, of, kChangeLimit * usual_s, kEnd))
+          if (!trial.lacked_budget())
+            made.times.emplace_back(trial.candidate.label, trial.to_target);
+      if (made.times.size() < of.size()) return leave_out(made.what);
       sort_times(made);
-      if (!run::interrupted()) advice_.changes.push_back(std::move(made));
+      advice_.changes.push_back(std::move(made));
     };
     note("the first finalists when things change");
     change("half the bandwidth", "half",
@@ -518,12 +748,22 @@ class Adviser {
 
   const AdviseArgs& args_;
   const AdviseClock::time_point begin_ = AdviseClock::now();
-  std::string folder_;
+  std::string folder_, kept_job_;  // kept_job_: text of kKeptJob
   std::optional<run::FolderLock> lock_;
   std::optional<AdviseCandidates> candidates_;
   std::uint64_t training_samples_ = 0, samples_ = 0;  // in the data; computed by all trials
+  double real_s_ = 0;                                 // of all trials
   KeptTrials kept_;
-  std::map<std::string, std::uint64_t> computed_;  // samples of each trial that has begun
+  // A trial's samples and real time in all stages.
+  struct Used {
+    std::uint64_t samples = 0;
+    double real_s = 0;
+  };
+  std::map<std::string, Used> used_;      // by label of the run
+  std::map<std::string, double> speeds_;  // samples per virtual second, by family
+  double batch_scale_ = 1;                // samples of a batch, over those that were predicted
+  bool search_ended_ = false;             // a stage did not fit into the budget
+  std::set<std::string> traces_;          // tracebacks of failed runs that were shown
   std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label
   Advice advice_;
   std::optional<Error> failed_;
@@ -601,8 +841,9 @@ void add_advise(CLI::App& app, int& code) {
   sub->add_flag("--quiet", common.quiet, "no progress");
   add_json_option(*sub, common.json);
   sub->footer(
-      "Example:\n  longhaul plan examples/mnist-4-sites.toml --budget-minutes 10 --write "
+      "Examples:\n  longhaul plan examples/mnist-4-sites.toml --budget-minutes 10 --write "
       "best.toml\n"
+      "  python3 train.py plan job.toml --budget-minutes 20 --jobs 2    # a loop in Python\n"
       "Exit codes: 0 a combination reaches the target, 1 none did within the budget, 2 bad job or "
       "usage,\n130 Ctrl-C");
   sub->callback([args, &code] { code = advise(*args); });

@@ -33,8 +33,8 @@ bool is_faster(const Candidate& a, const Candidate& b) { return a.samples_per_s 
 
 }  // namespace
 
-AdviseCandidates::AdviseCandidates(const RunOptions& options, const run::Job& job)
-    : options_(options), codec_(job.kind("codec")), tunes_rates_(says_rate(job)) {}
+AdviseCandidates::AdviseCandidates(const RunOptions& options, const run::Job& job, bool tunes_rates)
+    : options_(options), codec_(job.kind("codec")), tunes_rates_(tunes_rates) {}
 
 std::uint64_t AdviseCandidates::max_rounds(const Candidate& c) const {
   return max_rounds_.at(c.family);
@@ -45,6 +45,8 @@ Status AdviseCandidates::predict_all(const std::function<bool()>& is_over) {
   axes.syncs = axes.overlays = {"all"};
   LH_LET(made, compared_jobs(options_, axes));
   illegal_ = made.skipped.size();
+  for (const SkippedJob& one : made.skipped)  // "asp-direct"
+    refused_.try_emplace(one.label.substr(0, one.label.find('-')), one.why);
   // Takes one overlay of every strategy in turn, so that no strategy is left out when time is
   // short.
   std::map<std::string, std::size_t> seen;
@@ -52,12 +54,14 @@ Status AdviseCandidates::predict_all(const std::function<bool()>& is_over) {
   for (const ComparedJob& one : made.jobs) order.emplace_back(seen[one.job.kind("sync")]++, &one);
   std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first; });
   std::map<std::string, std::vector<Candidate>> by_sync;
+  std::set<std::string> open;  // strategies with combinations that are not predicted
   stop_when(is_over);
   for (const auto& [number, one] : order) {
     const std::string sync = one->job.kind("sync");
     if (std::ranges::find(kNotAdvised, sync) != std::end(kNotAdvised)) {
       left_out_.insert(sync);
     } else if (is_over()) {
+      open.insert(sync);
       ++not_predicted_;
     } else if (const auto candidate = predicted({sync, one->job.kind("overlay"), codec_})) {
       by_sync[sync].push_back(*candidate);
@@ -67,7 +71,14 @@ Status AdviseCandidates::predict_all(const std::function<bool()>& is_over) {
     return Error{Error::Kind::timed_out,
                  "plan: nothing was simulated before the budget was over, or Ctrl-C came: give it "
                  "longer, --budget-minutes"};
-  if (by_sync.empty()) return invalid("plan: no combination can be simulated");
+  if (by_sync.empty())
+    return invalid(failures_.empty() ? "plan: no combination can be simulated"
+                                     : failures_.begin()->second);
+  for (const auto& [sync, why] : failures_) refused_[sync] = why;
+  std::erase_if(refused_, [&](const auto& one) {
+    return by_sync.contains(one.first) || open.contains(one.first) ||
+           std::ranges::find(kNotAdvised, one.first) != std::end(kNotAdvised);
+  });
   for (auto& [sync, candidates] : by_sync) {
     std::stable_sort(candidates.begin(), candidates.end(), is_faster);
     for (const Candidate& one : candidates) overlays_[sync].push_back(one.overlay);
@@ -151,10 +162,10 @@ std::optional<Candidate> AdviseCandidates::predicted(const Choice& choice) {
 // Applies the rates of a choice. Rates do not change any durations.
 std::optional<Candidate> AdviseCandidates::with_rates(const Candidate& plain,
                                                       const Choice& choice) {
-  if (!tunes_rates_) return std::nullopt;
   run::Job job = jobs_.at(plain.label);
   Candidate candidate = plain;
   if (choice.rate != 0) {
+    if (!tunes_rates_) return std::nullopt;
     const auto rate = scale_rate(job, std::exp2(choice.rate));
     if (!rate) return std::nullopt;
     candidate.label += fmt::format("-rate={:.3g}", *rate);
@@ -189,9 +200,11 @@ std::optional<Candidate> AdviseCandidates::timed(const Choice& choice) {
     return std::nullopt;
   }
   ComparedJob& one = made->jobs.front();
-  const auto prediction = run::predict(one.job, embedding().learners);
-  if (!prediction || !(prediction->round_s > 0)) return std::nullopt;
+  // Before the prediction, which must not depend on it.
   max_rounds_.emplace(one.label, std::exchange(one.job.stop.max_rounds, std::uint64_t{1} << 53));
+  const auto prediction = run::predict(one.job, embedding().learners);
+  if (!prediction) failures_.try_emplace(choice.sync, without_command(prediction.error().what));
+  if (!prediction || !(prediction->round_s > 0)) return std::nullopt;
   at->second =
       Candidate{.label = one.label,
                 .sync = choice.sync,

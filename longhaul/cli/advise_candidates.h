@@ -13,11 +13,17 @@
 
 namespace longhaul::cli {
 
+// Returns an error of the simulator without the command that repeats it, which names a single run.
+inline std::string without_command(const std::string& error) {
+  return error.substr(0, error.find(" [longhaul simulate "));
+}
+
 // Source of candidates. Used by one thread. Every returned candidate has a job().
 class AdviseCandidates {
  public:
-  // `options` must outlive this object. `job`: the job that the options load.
-  AdviseCandidates(const RunOptions& options, const run::Job& job);
+  // `options` must outlive this object. `job`: the job that the options load. `tunes_rates`: its
+  // learners train at its [optimizer] rate.
+  AdviseCandidates(const RunOptions& options, const run::Job& job, bool tunes_rates);
 
   // Predicts every legal strategy over every overlay, and with the sparse codec. Only counts the
   // combinations that remain when `is_over` returns true. Error: no combination can be simulated,
@@ -44,6 +50,9 @@ class AdviseCandidates {
   std::size_t not_predicted() const { return not_predicted_; }
   std::size_t illegal() const { return illegal_; }
   const std::set<std::string>& left_out() const { return left_out_; }
+  // Returns the strategies that no combination allows, or that the learners cannot do, with the
+  // reason.
+  const std::map<std::string, std::string>& refused() const { return refused_; }
   bool tunes_rates() const { return tunes_rates_; }
 
  private:
@@ -77,6 +86,7 @@ class AdviseCandidates {
   std::map<std::string, std::uint64_t> max_rounds_;           // by family
   std::map<std::string, std::vector<std::string>> overlays_;  // legal, by strategy, fastest first
   std::set<std::string> left_out_;
+  std::map<std::string, std::string> refused_, failures_;  // by strategy; of predictions
   std::size_t not_predicted_ = 0, illegal_ = 0;
   std::function<bool()> is_over_;  // empty: never
 };

@@ -20,6 +20,7 @@ constexpr std::size_t kThrifty = 2;  // places of finalists for those that send 
 report::Outcome outcome_of(const FinalRun& run) {
   report::Outcome outcome{.diverged = run.diverged,
                           .score = run.score,
+                          .lower_is_better = run.lower_is_better,
                           .time_s = run.time_s,
                           .wan_bytes = run.wan_bytes};
   if (run.target) outcome.target_s = run.target->at;
@@ -40,7 +41,7 @@ std::vector<double> deciding_values(const Finalist& one, const report::Standing&
     if (run.diverged) {
       values.push_back(std::numeric_limits<double>::quiet_NaN());
     } else if (!first.target) {
-      values.push_back(run.score ? -*run.score : kNever);
+      values.push_back(run.score ? *run.score * (run.lower_is_better ? 1 : -1) : kNever);
     } else if (!run.target || one.runs.size() == 1) {
       values.push_back(run.target ? run.target->at : kNever);
     } else {
@@ -97,6 +98,16 @@ std::vector<Candidate> finalists_of(const std::vector<Trial>& ranking, std::size
   std::vector<Candidate> chosen;
   for (const Trial* trial : reached) chosen.push_back(trial->candidate);
   return chosen;
+}
+
+FinalsSize finals_that_fit(const std::vector<double>& costs, std::size_t seeds, double left) {
+  for (; seeds > 1; --seeds) {
+    double rest = left;
+    std::size_t fit = 0;
+    while (fit < costs.size() && (rest -= double(seeds) * costs[fit]) >= 0) ++fit;
+    if (fit > 0 && fit >= std::min<std::size_t>(2, costs.size())) return {fit, seeds};
+  }
+  return {};
 }
 
 std::optional<Crossing> crossing(const std::vector<report::ScorePoint>& scores, bool bits,

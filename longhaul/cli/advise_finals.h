@@ -27,7 +27,8 @@ struct FinalRun {
   double wan_bytes = 0;              // bytes between sites until the target, or in the whole run
   double time_s = 0;                 // seconds of the whole run
   std::uint64_t rounds = 0;          // of all the run
-  std::optional<double> score = {};  // score of the final model; more is better
+  std::optional<double> score = {};  // score of the final model, in the plan's measure
+  bool lower_is_better = false;      // for `score`
 };
 
 struct Finalist {
@@ -44,6 +45,15 @@ double higher_target(double accuracy);
 // Returns the finalists, at most `most`, from the trials that reached the target: the quickest of
 // each family. The last two places are for those that send the fewest bytes.
 std::vector<Candidate> finalists_of(const std::vector<Trial>& ranking, std::size_t most);
+
+// Returns the largest finals that are expected to fit into `left`. `costs`: one run of each
+// finalist, in their order, in the unit of `left`. With fewer than `seeds` seeds only if two
+// finalists (or the only one) do not fit otherwise, and never on one seed: then there are no
+// finals.
+struct FinalsSize {
+  std::size_t finalists = 0, seeds = 0;
+};
+FinalsSize finals_that_fit(const std::vector<double>& costs, std::size_t seeds, double left);
 
 // The time when the scores of a run reach a target (more is better), and the bytes sent until then.
 struct Crossing {

@@ -55,6 +55,19 @@ TEST(Finals, TheQuickestOfEachFamilyAndThoseThatSendLeast) {
   EXPECT_EQ(finalists_of(ranking, 20).size(), 7u);
 }
 
+TEST(Finals, FitIntoTheBudgetSeedsBeforeFinalists) {
+  const auto fit = [](double left) {
+    const FinalsSize size = finals_that_fit({10, 20, 30}, 3, left);
+    return std::pair(size.finalists, size.seeds);
+  };
+  EXPECT_EQ(fit(180), std::pair(std::size_t{3}, std::size_t{3}));
+  EXPECT_EQ(fit(179), std::pair(std::size_t{2}, std::size_t{3}));
+  EXPECT_EQ(fit(89), std::pair(std::size_t{2}, std::size_t{2}));
+  EXPECT_EQ(fit(59), std::pair(std::size_t{0}, std::size_t{0}));  // one finalist proves nothing
+  EXPECT_EQ(finals_that_fit({10}, 3, 25).seeds, 2u);
+  EXPECT_EQ(finals_that_fit({}, 3, 25).finalists, 0u);
+}
+
 TEST(Finals, CopiesOfACandidateAreNoFinalists) {
   std::vector<Trial> ranking;
   for (const char* overlay : {"binary", "forest", "rack"}) {
@@ -90,6 +103,16 @@ TEST(Finals, ACrossingLiesBetweenTwoScoresAndSoDoItsBytes) {
   EXPECT_FALSE(crossing(scores, false, 1.1));
   EXPECT_NEAR(crossing({{.time_s = 1, .score = 3}, {.time_s = 2, .score = 1}}, true, -2)->time.at,
               1.5, 1e-9);
+}
+
+TEST(Finals, FewerBitsAreBetterAndAreReportedAsTheyAre) {
+  const auto missed = [](const std::string& label, double bits) {
+    return finalist(label, std::vector<FinalRun>(2, {.score = bits, .lower_is_better = true}));
+  };
+  const auto all = ranked_ones({missed("worse", 3), missed("better", 2)});
+  EXPECT_EQ(all[0].candidate.label, "better");
+  EXPECT_EQ(all[1].from_first, Difference::clear);
+  EXPECT_EQ(to_json(all[0])["seeds"][0]["score"], 2);
 }
 
 TEST(Finals, OverlappingRangesTieAndOthersDoNot) {

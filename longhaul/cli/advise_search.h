@@ -25,10 +25,17 @@ struct Trial {
   bool ran = false;  // false: the budget was used up, or the run failed (`why`)
   std::string why = {};
   std::optional<double> to_target;  // seconds; absent: not reached
-  double score = 0;                 // score at the limit; more is better
+  double score = 0;                 // score at the limit; more is better (bits: negative)
   bool scored = false;              // false: `score` has no meaning
   double limit_s = 0;
   run::Summary summary = {};
+
+  // Returns true if it did not run to its end for lack of budget, or after Ctrl-C.
+  bool lacked_budget() const { return !ran && limit_s == 0 && why.empty(); }
+  // Returns true if its run failed, not by divergence.
+  bool failed() const { return !ran && limit_s == 0 && !why.empty(); }
+  // Returns the score in the plan's measure: accuracy, or bits per byte.
+  double measured_score() const { return summary.target_bits_per_byte ? -score : score; }
 };
 
 // Hooks of the search. In each stage the remaining candidates train for longer. Once a candidate

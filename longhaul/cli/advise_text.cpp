@@ -22,7 +22,8 @@ std::string advised_target(const run::Summary& s) {
 
 std::string advised_score(const Trial& trial) {
   if (!trial.scored) return "not scored";
-  if (trial.summary.target_bits_per_byte) return fmt::format("{:.4f} bits per byte", -trial.score);
+  if (trial.summary.target_bits_per_byte)
+    return fmt::format("{:.4f} bits per byte", trial.measured_score());
   return fmt::format("{:.2f} %", 100 * trial.score);
 }
 
@@ -132,7 +133,9 @@ std::string front_text(const Advice& advice) {
   for (const FrontPoint& point : advice.front) {
     text += fmt::format("  {}: {}, {} between sites", point.label, run::duration_text(point.time_s),
                         run::bytes_text(point.wan_bytes));
-    if (point.cost) text += fmt::format(", price {:.3g}", *point.cost);
+    if (point.cost)
+      text += fmt::format(", price {:.3g}{}{}", *point.cost, advice.currency.empty() ? "" : " ",
+                          advice.currency);
     text += "\n";
     if (!point.does.empty()) text += fmt::format("    {}\n", point.does);
     if (!point.risks.empty()) text += fmt::format("    risks: {}\n", point.risks);
@@ -186,14 +189,29 @@ std::string not_tried(const Advice& advice) {
       "  overlays that the prediction without numbers puts behind ({} combinations predicted)\n"
       "  codecs but fp16, int8 and q_top_k, transfers but the job's\n",
       advice.tunes_rates ? "other keys than optimizer.rate, outer.rate and sync.steps"
-                         : "learning rates and other keys than sync.steps",
+                         : "the learning rate, which the loop sets without site.rate, and other "
+                           "keys than outer.rate and sync.steps",
       advice.predicted);
   if (!kinds.empty()) text += fmt::format("  {}: not recommended by themselves\n", kinds);
+  for (const auto& [kind, why] : advice.refused) text += fmt::format("  {}: {}\n", kind, why);
   if (advice.not_predicted > 0)
-    text += fmt::format("  {} combinations: no time was left\n", advice.not_predicted);
+    text += fmt::format("  {} combinations: no budget was left\n", advice.not_predicted);
+  for (const std::string& what : advice.no_budget)
+    text += fmt::format("  {}: the budget is too small\n", what);
   if (!advice.search.complete)
     text += "  the budget ended before all that were left had the best one's time\n";
   return text;
+}
+
+// Returns the failed trials by reason, with the names of some.
+std::string failed_text(const Advice& advice) {
+  std::map<std::string, std::vector<std::string>> labels;
+  for (const Trial& trial : advice.search.ranking)
+    if (trial.failed()) labels[trial.why].push_back(trial.candidate.label);
+  std::string text;
+  for (const auto& [why, of] : labels)
+    text += fmt::format("  {}: {}\n", report::names_text(of), why);
+  return text.empty() ? "" : "\nFailed\n" + text;
 }
 
 // Returns the text if nothing was trained: only the predicted speeds are known.
@@ -219,7 +237,7 @@ nlohmann::ordered_json trial_json(const Trial& trial) {
                                  {"time_to_target_s", run::json_of(trial.to_target)},
                                  {"limit_s", trial.limit_s},
                                  {"score", nullptr}};
-  if (trial.scored) json["score"] = trial.score;
+  if (trial.scored) json["score"] = trial.measured_score();
   if (trial.ran) {
     json["wan_bytes"] = trial.summary.wan_bytes;
     json["compute_utilisation"] = trial.summary.compute_utilisation;
@@ -238,7 +256,7 @@ const Trial& Advice::best_trial() const {
 std::string advice_text(const Advice& advice, const std::string& written) {
   if (advice.search.ranking.empty()) return untried(advice);
   std::string text = recommendation(advice) + front_text(advice) + changes_text(advice) +
-                     usual_choices(advice) + not_tried(advice);
+                     usual_choices(advice) + failed_text(advice) + not_tried(advice);
   text += fmt::format("\n{} in {}; trials are in {}/\n", count_text(advice.runs, "run"),
                       run::duration_text(advice.spent_s), advice.folder);
   if (!written.empty()) text += fmt::format("The job is in {}\n", written);
@@ -250,6 +268,7 @@ std::string advice_text(const Advice& advice, const std::string& written) {
 
 nlohmann::ordered_json to_json(const Advice& advice) {
   nlohmann::ordered_json json = {{"name", advice.name},
+                                 {"measure", advice.bits ? "bits_per_byte" : "accuracy"},
                                  {"recommended", nullptr},
                                  {"finalists", nlohmann::json::array()},
                                  {"confidence", run::json_of(advice.confidence)},
@@ -258,12 +277,16 @@ nlohmann::ordered_json to_json(const Advice& advice) {
                                  {"complete", advice.search.complete},
                                  {"ranking", nlohmann::json::array()},
                                  {"left_out", advice.left_out},
+                                 {"refused", advice.refused},
+                                 {"no_budget", advice.no_budget},
                                  {"predicted", advice.predicted},
                                  {"not_predicted", advice.not_predicted},
                                  {"runs", advice.runs},
                                  {"epochs", advice.epochs},
+                                 {"samples", advice.samples},
                                  {"real_s", advice.spent_s}};
   if (advice.found()) json["recommended"] = advice.best().label;
+  if (!advice.currency.empty()) json["currency"] = advice.currency;
   for (const Finalist& one : advice.finalists) json["finalists"].push_back(to_json(one));
   for (const FrontPoint& point : advice.front) json["front"].push_back(to_json(point));
   for (const Change& change : advice.changes) json["changes"].push_back(to_json(change));

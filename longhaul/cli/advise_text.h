@@ -2,6 +2,7 @@
 // The result of `longhaul plan`, as text and as JSON.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@ namespace longhaul::cli {
 
 struct Advice {
   std::string name, folder;  // name of the job, folder of the trials
+  bool bits = false;         // scores are bits per byte, else accuracies
   SearchResult search;
   std::vector<Finalist> finalists;   // best first; empty: no time was left for them
   std::optional<double> confidence;  // confidence() in the first finalist
@@ -28,7 +30,11 @@ struct Advice {
   std::optional<std::uint64_t> rounds_before, rounds_written;
   std::string not_written;         // file of --write if no job was found for it; "": none requested
   std::set<std::string> left_out;  // strategies of kinds that are not recommended
+  std::map<std::string, std::string> refused;  // strategies that the job does not allow: reason
+  std::vector<std::string> no_budget;          // what did not run for lack of budget
+  std::string currency;                        // of prices; "": unknown
   double spent_s = 0, epochs = 0;  // real seconds; samples of all trials, in training sets
+  std::uint64_t samples = 0;       // of all trials
 
   bool found() const {
     return !search.ranking.empty() && search.ranking.front().to_target.has_value();

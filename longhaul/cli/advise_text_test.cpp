@@ -50,8 +50,33 @@ TEST(AdviceText, WhatIsNotTriedDependsOnWhoSaysTheRate) {
   EXPECT_THAT(advice_text(advice, ""),
               HasSubstr("  other keys than optimizer.rate, outer.rate and sync.steps stay as"));
   advice.tunes_rates = false;
+  EXPECT_THAT(
+      advice_text(advice, ""),
+      HasSubstr("  the learning rate, which the loop sets without site.rate, and other keys "
+                "than outer.rate and sync.steps stay as"));
+}
+
+TEST(AdviceText, WhatDidNotRunIsNamedWithItsReason) {
+  Trial failed{.candidate = {.label = "bsp-ring"}, .why = "train() raised ValueError"};
+  Advice advice = advice_of({advised_trial("fedavg", 7, 0.5), failed});
+  advice.search.ranking.push_back({.candidate = {.label = "asp-hub"}});
+  advice.refused = {{"p3", "asks for a backward part"}};
+  advice.no_budget = {"2 of 5 trials of stage 3"};
   EXPECT_THAT(advice_text(advice, ""),
-              HasSubstr("  learning rates and other keys than sync.steps stay as"));
+              AllOf(HasSubstr("\nFailed\n  bsp-ring: train() raised ValueError\n\n"),
+                    HasSubstr("  p3: asks for a backward part\n"),
+                    HasSubstr("  2 of 5 trials of stage 3: the budget is too small\n")));
+  EXPECT_EQ(to_json(advice)["refused"]["p3"], "asks for a backward part");
+  EXPECT_EQ(to_json(advice)["no_budget"][0], "2 of 5 trials of stage 3");
+}
+
+TEST(AdviceText, TextModelsHaveBitsPerByte) {
+  Advice advice = advice_of({advised_trial("fedavg", 7, -2.5)});
+  advice.bits = true;
+  advice.search.ranking[0].summary.target_bits_per_byte = 2;
+  EXPECT_EQ(to_json(advice)["measure"], "bits_per_byte");
+  EXPECT_EQ(to_json(advice)["ranking"][0]["score"], 2.5);
+  EXPECT_THAT(advice_text(advice, ""), HasSubstr("2.5000 bits per byte after"));
 }
 
 TEST(AdviceText, ATrialShorterThanTheFirstExchangeHasNoScore) {
@@ -124,7 +149,11 @@ TEST(AdviceText, TheFrontSaysWhatIsDoneAndRisked) {
                   {.label = "b", .time_s = 6, .wan_bytes = 1e6, .cost = 3, .risks = "stale"}};
   EXPECT_THAT(advice_text(advice, ""),
               AllOf(HasSubstr("  a: 5.0 s, 2 MB between sites\n    averages\n  b: "),
-                    HasSubstr("1 MB between sites, price 3"), HasSubstr("    risks: stale\n")));
+                    HasSubstr("1 MB between sites, price 3\n"), HasSubstr("    risks: stale\n")));
+  EXPECT_FALSE(to_json(advice).contains("currency"));
+  advice.currency = "EUR";
+  EXPECT_THAT(advice_text(advice, ""), HasSubstr(", price 3 EUR\n"));
+  EXPECT_EQ(to_json(advice)["currency"], "EUR");
 }
 
 TEST(AdviceText, ChangesNameAnotherFirstAndWhatTheFirstDoes) {

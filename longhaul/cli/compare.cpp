@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -110,12 +111,15 @@ Status run_rest(const CompareArgs& args, const std::string& base, std::vector<Co
     of.push_back(&one);
   }
   run::preload_torch_library(runs.front().job->job);
-  const auto ends = run_all_or_anew(todo, {.simulate = run_words_in_copies(),
-                                           .at_once = args.at_once,
-                                           .threads = args.common.threads,
-                                           .progress = options.progress,
-                                           .done_before = runs.size() - todo.size(),
-                                           .stop = {}});
+  std::set<std::string> traces;
+  const auto ends = run_all_or_anew(todo,
+                                    {.simulate = run_words_in_copies(),
+                                     .at_once = args.at_once,
+                                     .threads = args.common.threads,
+                                     .progress = options.progress,
+                                     .done_before = runs.size() - todo.size(),
+                                     .stop = {}},
+                                    traces);
   for (std::size_t i = 0; i < ends.size(); ++i) {
     ComparedRun& one = *of[i];
     one.summary.reset();
@@ -157,10 +161,11 @@ class Tuner {
             "--sweep {}: --tune chooses this key itself; leave out one of the two", sweep));
     std::map<std::string, ComparedJob> best;
     for (const ComparedJob& one : comparison.jobs) {
-      if (!says_rate(one.job))
+      LH_LET(says, says_rate(one.job));
+      if (!says)
         return invalid(
-            "--tune: the job's model is a loop of one's own, which sets its rate itself: try "
-            "several there");
+            "--tune: the job's model is a loop of one's own, which sets its rate itself: use "
+            "site.rate there (docs/python.md), or try several");
       best.emplace(one.label, one);
     }
     LH_TRY(pass(best, "rate", kRateFactors, scale_rate));
@@ -279,6 +284,7 @@ nlohmann::ordered_json result_json(const Comparison& comparison,
                                  {"failed", nlohmann::json::array()},
                                  {"missing", nlohmann::json::array()}};
   if (has_winner(outcome.groups)) json["winner"] = outcome.groups.front().label;
+  if (const auto& currency = runs.front().job->job.cost.currency) json["currency"] = *currency;
   for (const RankedGroup& group : outcome.groups) json["ranking"].push_back(to_json(group));
   for (const ComparedRun& one : runs) {
     if (!one.summary) continue;
@@ -394,6 +400,7 @@ Result<int> compare(const CompareArgs& args) {
   LH_LET(comparison, compared_jobs(args.common, args.axes));
   const std::string base =
       args.common.out.empty() ? "runs/" + comparison.name + "-compare" : args.common.out;
+  if (!args.gather) LH_TRY(run::check_writable(base, "name another folder with --out DIR"));
   std::vector<TunedRate> rates;
   if (args.tune) {
     LH_LET(tuned, Tuner(args, base).tune(comparison));

@@ -3,6 +3,7 @@
 // and seeds.
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,10 +80,14 @@ inline bool can_go_on(const std::string& folder, const run::Job& job) {
 }
 
 // Behaves as run::run_all(), but starts a run again, with a message, if its checkpoint cannot be
-// continued because it is damaged or of another version.
+// continued because it is damaged or of another version. Prints the tracebacks of failed loops that
+// are not in `shown`, and adds them.
 inline std::vector<run::PoolEnd> run_all_or_anew(const std::vector<run::PoolRun>& runs,
-                                                 const run::PoolOptions& options) {
+                                                 const run::PoolOptions& options,
+                                                 std::set<std::string>& shown) {
   auto ends = run::run_all(runs, options);
+  for (const run::PoolEnd& end : ends)
+    if (!end.trace.empty() && shown.insert(end.trace).second) fmt::print(stderr, "{}", end.trace);
   std::vector<run::PoolRun> again;
   std::vector<std::size_t> of;
   for (std::size_t i = 0; i < runs.size(); ++i) {

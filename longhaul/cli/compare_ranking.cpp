@@ -300,7 +300,7 @@ std::string ranking_text(const std::string& name, const std::vector<RankedGroup>
   std::vector<std::string> head = {
       name + ", " + seeds_text(seeds), "overlay",
       any.has_target() ? "time to " + target_text(any) : std::string("time"), "rounds", "WAN MB"};
-  if (prices.has_prices()) head.push_back("cost " + prices.currency.value_or(""));
+  if (prices.has_prices()) head.push_back(prices.currency ? "cost " + *prices.currency : "cost");
   for (const char* more : {"computing",
                            bits       ? "bits/byte at end"
                            : accuracy ? "accuracy at end"

@@ -3,6 +3,9 @@
 #include <variant>
 #include <vector>
 
+#include "longhaul/cli/cli.h"
+#include "longhaul/run/workload.h"
+
 namespace longhaul::cli {
 namespace {
 
@@ -43,8 +46,17 @@ std::optional<double> scale_outer_rate(run::Job& job, double factor) {
   return *rate * factor;
 }
 
-bool says_rate(const run::Job& job) {
-  return job.kind("model") != "own" && number_of(job, "optimizer", "rate").has_value();
+Result<bool> says_rate(const run::Job& job) {
+  if (job.kind("model") != "own") return number_of(job, "optimizer", "rate").has_value();
+  const run::OwnLearners* own = embedding().learners;
+  return own && own->uses_rate ? own->uses_rate(job) : Result<bool>(false);
+}
+
+std::optional<double> rate_of_site(const run::Job& job, const run::SiteTable& site) {
+  if (site.rate) return site.rate;
+  const Setting* entry = job.optimizer.find("rate");
+  if (!entry || entry->file.starts_with("preset of ")) return std::nullopt;
+  return number_of(job, "optimizer", "rate");
 }
 
 }  // namespace longhaul::cli

@@ -41,7 +41,7 @@ TEST(Rates, StepsAreNumbersToo) {
       rated_job("sync = {kind = \"fedavg\", steps = 7}\nsite = [{name = \"a\"}]\n");
   EXPECT_EQ(number_of(job, "sync", "steps"), 7);
   EXPECT_FALSE(number_of(job, "sync", "none"));
-  EXPECT_TRUE(says_rate(job));
+  EXPECT_TRUE(*good(says_rate(job)));
 }
 
 }  // namespace

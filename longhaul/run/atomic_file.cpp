@@ -68,6 +68,18 @@ Status make_folder(const std::string& path) {
   return Error{Error::Kind::io, fmt::format("{}: cannot be created: {}", path, code.message())};
 }
 
+Status check_writable(const std::string& folder, std::string_view remedy) {
+  const auto failed = [&](const Error& error) {
+    return Error{error.kind, fmt::format("{}; {}", error.what, remedy)};
+  };
+  if (const Status made = make_folder(folder); !made) return failed(made.error());
+  const std::string probe = fmt::format("{}/writable{}", folder, kTemporary);
+  const bool can = bool(open_file(probe, O_WRONLY | O_CREAT));
+  if (!can) return failed(io_failed(folder, "writing to it"));
+  ::unlink(probe.c_str());
+  return Ok{};
+}
+
 void replace_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + std::string(kTemporary);
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));

@@ -20,6 +20,8 @@ Status write_atomically(const std::string& path, std::string_view text);
 void replace_file(const std::string& path, std::string_view text);
 // Makes the folder and its parents if they do not exist.
 Status make_folder(const std::string& path);
+// Makes the folder and checks that files can be written to it; an Error ends with `remedy`.
+Status check_writable(const std::string& folder, std::string_view remedy);
 // Forces to disk the data that this or another process has written to the file.
 Status force_to_disk(const std::string& path);
 // Returns an Error for errno of the operation `doing` ("write") on the file.

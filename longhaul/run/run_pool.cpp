@@ -79,6 +79,36 @@ std::vector<std::string> command_of(const PoolRun& run, unsigned threads) {
   return words;
 }
 
+// Finds the first traceback of a child in Python: its indented lines, the line that names the
+// exception, and those of its causes.
+class FirstTraceback {
+ public:
+  // Appends the line to `trace` and returns true if it belongs to the traceback.
+  bool take(std::string_view line, std::string& trace) {
+    const bool indented = line.front() == ' ' || line.front() == '\t';
+    if (at_ == At::before && line.starts_with("Traceback (most recent call last)"))
+      at_ = At::frames;
+    else if (at_ == At::frames && !indented && !line.starts_with("Traceback"))
+      at_ = At::exception;
+    else if (at_ == At::exception && is_chain(line))
+      at_ = At::frames;
+    else if (at_ == At::exception && !indented)
+      at_ = At::after;
+    if (at_ == At::before || at_ == At::after) return false;
+    if (trace.size() < PoolEnd::kMaxTrace)
+      trace += std::string(line.substr(0, PoolEnd::kMaxTrace - trace.size())) + "\n";
+    return true;
+  }
+
+ private:
+  static bool is_chain(std::string_view line) {
+    return line.starts_with("The above exception was the direct cause") ||
+           line.starts_with("During handling of the above exception");
+  }
+
+  enum class At : std::uint8_t { before, frames, exception, after } at_ = At::before;
+};
+
 class Pool {
  public:
   Pool(const std::vector<PoolRun>& runs, const PoolOptions& options)
@@ -133,9 +163,10 @@ class Pool {
   void on_line(const std::string& name, bool is_error, std::string_view line) {
     if (!is_error || line.empty()) return;
     constexpr std::string_view kOurs = "longhaul: ";
+    const std::size_t run = std::stoul(name);
     if (line.starts_with(kOurs))
-      ends_[std::stoul(name)].message = line.substr(kOurs.size());
-    else
+      ends_[run].message = line.substr(kOurs.size());
+    else if (!traces_[run].take(line, ends_[run].trace))
       progress_.says(std::string(line));
   }
 
@@ -147,6 +178,8 @@ class Pool {
       ++ended_;
       end.exit = *children_.end(child);
       if (end.exit.done()) end.message.clear();
+      // Python ends with code 1 by an exception before the run, and by SIGINT after Ctrl-C there.
+      if (end.exit.code == 0 || end.exit.signal != 0) end.trace.clear();
       progress_.ended(runs_[child_of_[child]].label);
     }
   }
@@ -156,6 +189,7 @@ class Pool {
   std::vector<PoolEnd> ends_;
   CheckpointRequests checkpoints_;
   PoolProgress progress_;
+  std::map<std::size_t, FirstTraceback> traces_;  // by run
   ChildProcesses children_{[this](const std::string& name, bool is_error, std::string_view line) {
     on_line(name, is_error, line);
   }};

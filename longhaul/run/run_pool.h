@@ -25,6 +25,9 @@ struct PoolEnd {
   bool started = false;
   ChildExit exit = {};
   std::string message = {};  // the last error line of a run that failed; "": none
+  // The first traceback of a loop in Python that failed, at most kMaxTrace characters; "": none.
+  std::string trace = {};
+  static constexpr std::size_t kMaxTrace = 16 * 1024;
 };
 
 struct PoolOptions {

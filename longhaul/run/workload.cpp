@@ -298,6 +298,7 @@ Status Workload::load_own(const Job& job, const OwnLearners* own, std::optional<
         asks == "score" ? " without a score()" : "; choose another kind", asks));
   own_ = own;
   samples_ = own->training_samples;
+  if (own->begin) own->begin(job);
   Rank rank = only.value_or(0);
   while (!only && !members_[rank].is(Role::worker)) ++rank;  // a job has a worker
   if (phantom_ && own->layout) {
@@ -348,7 +349,8 @@ Result<std::unique_ptr<Learner>> Workload::make_learner(std::vector<std::uint32_
   const Override own = own_ ? Override{data_.batch, 0} : overrides_.at(rank);
   if (phantom_)
     return std::unique_ptr<Learner>(std::make_unique<sim::PhantomLearner>(
-        layout_, own.batch, shard.empty() ? kPhantomShard : shard.size()));
+        layout_, own.batch, shard.empty() ? kPhantomShard : shard.size(),
+        own_ ? own_->can : nullptr));
   LH_LET(torch, torch_library());
   learn::OptimizerConfig optimizer = optimizer_;
   optimizer.rate = own.rate;

@@ -21,6 +21,8 @@ struct OwnLearners {
   // Makes a worker's learner; called in rank order. Layouts and initial parameters must be equal.
   // `seed`: the job's. A process without a worker makes one for its own node, for the layout only.
   std::function<Result<std::unique_ptr<Learner>>(Rank, const Member&, std::uint64_t seed)> make;
+  // Gets the job before its learners are made. Empty: they do not need it.
+  std::function<void(const Job&)> begin = {};
   // Returns the layout without a learner. Empty: a learner is made for it.
   std::function<Result<std::shared_ptr<const Layout>>(Rank, const Member&, std::uint64_t seed)>
       layout = {};
@@ -29,8 +31,13 @@ struct OwnLearners {
   // threads, one call at a time. Empty: no score.
   std::function<Result<Evaluation>(Rank, std::span<const float> model)> score = {};
   std::uint64_t training_samples = 0;  // total of all workers; an epoch for max_epochs
-  // Returns true if the learners can do work of this name (SyncTraits::asks). Empty: any work.
+  // Returns true if the learners can do work of this name, by name_of(Work). Runs of strategies
+  // whose SyncTraits::asks they cannot do are refused, and dry runs that ask for other such work.
+  // Called after layout or make. Empty: any work.
   std::function<bool(std::string_view work)> can = {};
+  // Returns true if the job's [optimizer] rate is the learners'. An Error if a learner cannot be
+  // made. Empty: they have their own.
+  std::function<Result<bool>(const Job&)> uses_rate = {};
   bool take_turns = false;    // the learners of a process compute one at a time
   bool uses_libtorch = true;  // the program's libtorch, whose threads are prepared
 };

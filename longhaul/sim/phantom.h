@@ -2,6 +2,10 @@
 // A learner with sizes and times but no numbers, for timing studies with thousands of nodes. Its
 // layout has the model's size; its vectors are empty.
 #include <algorithm>
+#include <functional>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "longhaul/core/learner.h"
 
@@ -9,10 +13,14 @@ namespace longhaul::sim {
 
 class PhantomLearner final : public Learner {
  public:
-  // `batch` samples a step out of a shard of `shard_size`; both at least 1.
+  // `batch` samples a step out of a shard of `shard_size`; both at least 1. `can`: returns false
+  // for work, by name_of(), that this learner refuses; empty: none.
   PhantomLearner(std::shared_ptr<const Layout> layout, std::uint64_t batch,
-                 std::uint64_t shard_size)
-      : layout_(std::move(layout)), batch_(std::min(batch, shard_size)), shard_size_(shard_size) {
+                 std::uint64_t shard_size, std::function<bool(std::string_view)> can = {})
+      : layout_(std::move(layout)),
+        batch_(std::min(batch, shard_size)),
+        shard_size_(shard_size),
+        can_(std::move(can)) {
     LH_CHECK(batch_ >= 1);
   }
 
@@ -22,6 +30,9 @@ class PhantomLearner final : public Learner {
   // Loss 0. Sufficient factors are none: their sizes follow from the layout and `samples`. An
   // Error for local solves.
   Result<StepResult> step(const Work& work) override {
+    if (can_ && !can_(name_of(work)))
+      return invalid(
+          fmt::format("the strategy asks the learners for what they cannot do: {}", name_of(work)));
     if (std::holds_alternative<Infer>(work))
       return invalid("a phantom learner has no numbers to solve for; give [model] a real kind");
     StepResult result{.shard_size = shard_size_};
@@ -54,6 +65,7 @@ class PhantomLearner final : public Learner {
   std::shared_ptr<const Layout> layout_;
   std::uint64_t batch_;
   std::uint64_t shard_size_;
+  const std::function<bool(std::string_view)> can_;
   std::uint64_t seen_ = 0;  // samples of the current epoch
 };
 

@@ -48,5 +48,12 @@ TEST(Phantom, RefusesWorkThatAsksForNumbers) {
   EXPECT_TRUE(factors->factors.empty());
 }
 
+TEST(Phantom, RefusesWhatTheLearnersThatItStandsForCannotDo) {
+  PhantomLearner learner(Layout::flat(10), 5, 10,
+                         [](std::string_view work) { return work != "gradient"; });
+  EXPECT_TRUE(learner.step(LocalStep{}));
+  EXPECT_TRUE(says(learner.step(Gradient{}), "cannot do: gradient"));
+}
+
 }  // namespace
 }  // namespace longhaul::sim

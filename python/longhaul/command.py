@@ -77,13 +77,13 @@ class Loops:
         _Score.function = score
 
     def start(self, rank: int, name: str, index: int, trains: bool, seed: int,
-              loop: _longhaul.Loop) -> None:
-        site = Site(name, index, rank, seed, trains, loop)
+              rate: float | None, loop: _longhaul.Loop) -> None:
+        site = Site(name, index, rank, seed, rate, trains, loop)
         self.sites[rank] = site
         threading.Thread(target=site._run, args=(self._train,), name=f"site {name}",
                          daemon=True).start()
 
-    def score(self, rank: int, address: int, size: int) -> tuple[float, float, int]:
+    def score(self, rank: int, address: int, size: int) -> tuple[float, float | None, int]:
         site = self.sites.get(rank) or next(iter(self.sites.values()))
         return _Score.of(site, address)
 
@@ -183,7 +183,8 @@ def _follow(words: list[str], train: Callable[[Site], Any]) -> int:
     sets = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--set"]
     job = next(word for i, word in enumerate(words[1:], 1)
                if not word.startswith("-") and words[i - 1] in ("site", "--quiet", "--json"))
-    site = Follower(name, 0, -1, _longhaul.seed(job, sets), True, None)
+    seed, rate = _longhaul.seed_and_rate(job, sets, name)
+    site = Follower(name, 0, -1, seed, rate, True, None)
     site._follows = True
     try:
         site.run(train)

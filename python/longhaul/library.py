@@ -299,14 +299,20 @@ def compare(job: Job, train: Train | None = None, score: ScoreFunction | None = 
 
 
 def plan(job: Job, train: Train | None = None, score: ScoreFunction | None = None, *,
-         budget_minutes: float = 10, set: dict[str, Any] | None = None, wan: str | None = None,
-         out: str | None = None) -> dict[str, Any]:
-    """Tries strategies on the job's network and recommends one: what plan --json says."""
+         budget_minutes: float = 10, budget_samples: int | None = None,
+         set: dict[str, Any] | None = None, wan: str | None = None,
+         out: str | None = None, jobs: int = 1) -> dict[str, Any]:
+    """Tries strategies on the job's network and recommends one: what plan --json says.
+
+    budget_samples  samples of all trials, in place of minutes: the same result on any machine
+    jobs            trials at once, each a process
+    """
     folder = out or tempfile.mkdtemp(prefix="longhaul-plan-")
+    budget = (["--budget-minutes", str(budget_minutes)] if budget_samples is None
+              else ["--budget-samples", str(budget_samples)])
     with _job_file(job) as path, _as_program(train, score) as program:
-        _, text, _ = _run(["plan", path, "--budget-minutes", str(budget_minutes), "--json",
-                           "--quiet", "--force", "--out", folder, *_words(set, wan)],
-                          train, score, program)
+        _, text, _ = _run(["plan", path, *budget, "--json", "--quiet", "--force", "--out", folder,
+                           "--jobs", str(jobs), *_words(set, wan)], train, score, program)
     found: dict[str, Any] = json.loads(text)
     return found
 

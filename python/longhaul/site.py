@@ -1,8 +1,8 @@
 """A site's side of a run: the object that train(site) works with.
 
 The loop and the host (a simulator, or an event loop over sockets) take turns. The loop computes
-until its optimiser's step(), hands the turn over there, and goes on when the next batch is wanted.
-What the host asks for in between (apply the mean gradient, save your state) is done inside step().
+until its optimiser's step(), hands the turn over there, and continues with the next batch. step()
+answers the host's requests in between (apply the mean gradient, save your state).
 """
 
 from __future__ import annotations
@@ -107,15 +107,18 @@ class Site:
     seed      [job] seed, the same at all sites; Python's, numpy's and torch's generators have been
               seeded by it
     device    torch.device: CUDA where there is one, else the CPU
+    rate      learning rate of the job file ([optimizer] or [[site]] rate), which plan and compare
+              --tune vary; for the optimiser, before attach()
     steps     optimiser steps taken so far, those before a resumption included
     """
 
     # Simulated sites share the process's random generators: whose state they have now.
     _playing: Site | None = None
 
-    def __init__(self, name: str, index: int, rank: int, seed: int, trains: bool,
-                 loop: Loop | None):
+    def __init__(self, name: str, index: int, rank: int, seed: int, rate: float | None,
+                 trains: bool, loop: Loop | None):
         self.name, self.index, self.rank, self.seed = name, index, rank, seed
+        self._rate, self._uses_rate = rate, False
         self.steps = 0
         self._trains = trains
         self._loop: Loop = loop  # type: ignore[assignment]  # none at a Follower, which has no host
@@ -146,6 +149,14 @@ class Site:
             return torch.device("cpu")
         local = int(os.environ.get("LOCAL_RANK", self.rank))  # torchrun's, of a site's processes
         return torch.device("cuda", local % torch.cuda.device_count())
+
+    @property
+    def rate(self) -> float:
+        if self._rate is None:
+            raise Unfit("site.rate: the job file has no [optimizer] rate; add one, or choose the "
+                        "rate in train()")
+        self._uses_rate = True
+        return self._rate
 
     # What the loop calls.
 
@@ -235,7 +246,9 @@ class Site:
         self._check_thread("attach")
         self._trained = trained
         self._loop.attach(**trained.layout(), mirrored=trained.mirrored,
-                          wants_put=trained.mirrored or self.group is not None)
+                          wants_put=trained.mirrored or self.group is not None,
+                          has_gradients=not trained.needs_gradient,
+                          uses_rate=self._uses_rate)
         if not self._trains:
             raise _LayoutOnly
         self._tell("PARAMETERS")
@@ -421,7 +434,7 @@ class Site:
         if score is None:
             raise Unfit("the strategy asks for scores: give longhaul.main(train, score) a score()")
         loss, accuracy, samples = _Score.of(self, address)
-        self._loop.answer(loss=loss, accuracy=accuracy, samples=samples,
+        self._loop.answer(loss=loss, accuracy=accuracy or 0.0, samples=samples,
                           shard_size=self._batches.shard(samples))
 
     # Checkpoints.
@@ -663,7 +676,8 @@ class _Score:
     function: Callable[[Any, Site], dict[str, float]] | None = None
 
     @classmethod
-    def of(cls, site: Site, address: int) -> tuple[float, float, int]:
+    def of(cls, site: Site, address: int) -> tuple[float, float | None, int]:
+        """The means of loss and accuracy (None: left out), and the number of samples."""
         assert cls.function is not None and site._trained is not None
         now = randomness.state()
         try:
@@ -678,7 +692,9 @@ class _Score:
         samples = int(sums["samples"])
         if samples == 0:
             return 0.0, 0.0, 0
-        accuracy = float(sums.get("accuracy", 0.0)) / samples
+        if sums.get("accuracy") is None:
+            return float(sums["loss"]) / samples, None, samples
+        accuracy = float(sums["accuracy"]) / samples
         if not 0 <= accuracy <= 1:
             raise Unfit(f"score(): accuracy is {sums['accuracy']} of {samples} samples; expected "
                         "how many of them are right")

@@ -129,11 +129,11 @@ void Loop::end() {
   wait_for(lock, "the end of train(), after the run,", [&] { return left_; });
 }
 
-Result<std::unique_ptr<Learner>> LoopLearner::make(std::shared_ptr<Loop> loop,
-                                                   const std::function<Status()>& look,
-                                                   GiveBack give_back) {
+Result<std::unique_ptr<LoopLearner>> LoopLearner::make(std::shared_ptr<Loop> loop,
+                                                       const std::function<Status()>& look,
+                                                       GiveBack give_back) {
   LH_LET(to, loop->attached(look));
-  return std::unique_ptr<Learner>(
+  return std::unique_ptr<LoopLearner>(
       new LoopLearner(std::move(loop), std::move(to), std::move(give_back)));
 }
 

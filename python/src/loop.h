@@ -17,7 +17,7 @@
 
 namespace longhaul::python {
 
-// What a loop trains: memory of the loop's thread, which stays until the loop has left.
+// The trained vectors of a loop, in memory of its thread that stays until the loop has left.
 struct Attached {
   std::shared_ptr<const Layout> layout;
   float* params = nullptr;  // layout->size() values each, in layout order
@@ -28,16 +28,18 @@ struct Attached {
   bool mirrored = false;
   // The host says by Put that it may have written the parameters: there are copies of them.
   bool wants_put = false;
+  bool has_gradients = true;  // the loop can answer Gradient and ProximalStep
+  bool uses_rate = false;     // the optimiser has the job's rate
 };
 
-// What the host asks of a loop.
-struct Save {};  // all that it needs to go on, but the two vectors, as bytes
+// Requests of the host to a loop.
+struct Save {};  // the state of the loop without the two vectors, as bytes
 struct Load {    // the same back; the vectors hold their values already
   Buffer bytes;
 };
 struct Fetch {};  // mirrored: values into the vectors
 struct Put {};    // wants_put: the parameters may have changed
-struct End {};    // the run has ended; nothing is asked any more
+struct End {};    // the run has ended; no request follows
 using Request = std::variant<const Work*, Save, Load, Fetch, Put, End>;
 
 struct Reply {
@@ -57,12 +59,12 @@ class Loop {
   // The loop's thread.
 
   void attach(Attached);
-  // Hands the turn to the host and waits for it. What was asked before has been answered.
+  // Hands the turn to the host and waits for it. Every earlier request has its answer.
   Request next();
   void answer(Reply);
   // An answer of another kind: the work is nothing this loop can do, or its numbers are wrong.
   void refuse(Error);
-  // The loop is over and its thread ends: after End, by an error (`why`), or too early ("").
+  // The loop has ended, and its thread ends: after End, by an error (`why`), or too early ("").
   void leave(std::string why);
 
   // The host's thread.
@@ -86,13 +88,13 @@ class Loop {
   void wait_for(std::unique_lock<std::mutex>&, const char* what,
                 const std::function<bool()>& ready);
   Error left_error() const;
-  // Most steps of a small model end sooner than a thread can be woken: watches so long first.
+  // Most steps of a small model end sooner than a thread can be woken: watches for this time first.
   static constexpr auto kWatch = std::chrono::microseconds(40);
   static void watch(const std::atomic<std::uint64_t>& count, std::uint64_t from);
 
   const std::string site_;
   const std::function<void(const std::string&)> note_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::optional<Attached> attached_;
   std::optional<Request> request_;
@@ -110,12 +112,14 @@ class Loop {
 class LoopLearner final : public Learner {
  public:
   using GiveBack = std::function<void(std::shared_ptr<Loop>)>;  // a fresh one with its first values
-  static Result<std::unique_ptr<Learner>> make(std::shared_ptr<Loop>,
-                                               const std::function<Status()>& look,
-                                               GiveBack give_back);
+  static Result<std::unique_ptr<LoopLearner>> make(std::shared_ptr<Loop>,
+                                                   const std::function<Status()>& look,
+                                                   GiveBack give_back);
   ~LoopLearner() override;
 
   std::shared_ptr<const Layout> layout() const override { return to_.layout; }
+  bool has_gradients() const { return to_.has_gradients; }
+  bool uses_rate() const { return to_.uses_rate; }
   std::span<float> params() override;
   std::span<float> grads() override { return {to_.grads, std::size_t(to_.layout->size())}; }
   Result<StepResult> step(const Work&) override;
@@ -132,10 +136,10 @@ class LoopLearner final : public Learner {
   Attached to_;
   GiveBack give_back_;
   std::uint64_t began_with_ = digest();
-  // Mirrored: the vectors are what the loop has; the host has had params() since and may have
+  // Mirrored: the vectors are equal to the loop's; the host has had params() since and may have
   // written.
   bool fetched_ = true, lent_ = false;
-  std::optional<Error> failed_;  // of a Fetch, which has no answer: the next step's
+  std::optional<Error> failed_;  // a failed Fetch, which the next step reports
 };
 
 }  // namespace longhaul::python

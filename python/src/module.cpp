@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "longhaul/cli/cli.h"
+#include "longhaul/cli/rates.h"
 #include "longhaul/learn/data/batches.h"
 #include "longhaul/learn/models/registry.h"
 #include "longhaul/learn/models/spec.h"
@@ -27,7 +28,7 @@ namespace py = pybind11;
 namespace longhaul::python {
 namespace {
 
-using Address = std::uintptr_t;  // of values that the caller keeps alive
+using Address = std::uintptr_t;  // values that the caller keeps alive
 
 py::tuple none_but(const char* name) { return py::make_tuple(name); }
 
@@ -89,7 +90,7 @@ py::tuple next(Loop& loop) {
 void attach(Loop& loop, Address params, Address grads,
             const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors,
             std::size_t parameters, const std::vector<Learner::FixedPart>& fixed, bool mirrored,
-            bool wants_put) {
+            bool wants_put, bool has_gradients, bool uses_rate) {
   std::vector<LayerRange> layers;
   std::uint64_t offset = 0;
   for (const auto& [name, shape] : tensors) {
@@ -104,7 +105,9 @@ void attach(Loop& loop, Address params, Address grads,
               .params = reinterpret_cast<float*>(params),
               .grads = reinterpret_cast<float*>(grads),
               .mirrored = mirrored,
-              .wants_put = wants_put};
+              .wants_put = wants_put,
+              .has_gradients = has_gradients,
+              .uses_rate = uses_rate};
   // Neighbours together where there are too many for each to be compared by itself.
   const std::size_t each = (fixed.size() + Learner::kMostFixedParts - 1) / Learner::kMostFixedParts;
   for (std::size_t i = 0; i < fixed.size(); i += each) {
@@ -156,21 +159,29 @@ class Program {
     learners_.make = [this](Rank rank, const Member& member, std::uint64_t seed) {
       return make(rank, member, seed);
     };
-    // plan asks for it hundreds of times.
-    learners_.layout = [this](Rank rank, const Member& member,
-                              std::uint64_t seed) -> Result<std::shared_ptr<const Layout>> {
-      if (!layout_) {
-        LH_LET(learner, make(rank, member, seed));
-        layout_ = learner->layout();
-      }
-      return layout_;
+    learners_.begin = [this](const run::Job& job) {
+      for (const run::SiteTable& site : job.sites) rates_[site.name] = cli::rate_of_site(job, site);
+      needs_accuracy_ = job.stop.target_accuracy.has_value();
+    };
+    learners_.layout = [this](Rank rank, const Member& member, std::uint64_t seed) {
+      return layout(rank, member, seed);
+    };
+    learners_.uses_rate = [this](const run::Job& job) -> Result<bool> {
+      learners_.begin(job);
+      const Members members = job.members();
+      Rank rank = 0;
+      while (!members[rank].is(Role::worker)) ++rank;  // a job has a worker
+      LH_TRY(layout(rank, members[rank], job.job.seed));
+      return uses_rate_;
     };
     if (!score_.is_none())
       learners_.score = [this](Rank rank, std::span<const float> model) {
         return score(rank, model);
       };
     learners_.can = [this](std::string_view work) {
-      return work == "fixed gradient" || (work == "score" && !score_.is_none());
+      if (work == "score") return !score_.is_none();
+      if (work == "gradient" || work == "proximal step") return has_gradients_;
+      return std::ranges::find(kCannot, work) == std::end(kCannot);
     };
     learners_.take_turns = true;
     learners_.uses_libtorch = false;
@@ -178,6 +189,7 @@ class Program {
 
   Result<std::unique_ptr<Learner>> make(const run::Job& job, Rank rank) {
     const py::gil_scoped_release loops;
+    learners_.begin(job);
     return make(rank, job.members().at(rank), job.job.seed);
   }
 
@@ -203,23 +215,50 @@ class Program {
       fresh_[rank] = std::move(fresh);
     };
     if (const auto found = fresh_.extract(rank))
-      return LoopLearner::make(
-          std::move(found.mapped()), [this] { return look(); }, give_back);
+      return learner_of(std::move(found.mapped()), give_back);
     auto loop = std::make_shared<Loop>(
         site, [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); });
     {
       const py::gil_scoped_acquire python;
       try {
-        start_(rank, member.site, member.rank_in_site, member.is(Role::worker), seed, loop);
+        const auto rate = rates_.find(member.site);  // not there: of a server of [roles]
+        start_(rank, member.site, member.rank_in_site, member.is(Role::worker), seed,
+               rate == rates_.end() ? std::nullopt : rate->second, loop);
       } catch (const py::error_already_set& error) {
         return invalid(fmt::format("site {}: {}", site, error.what()));
       }
     }
-    return LoopLearner::make(
-        std::move(loop), [this] { return look(); }, give_back);
+    return learner_of(std::move(loop), give_back);
   }
 
  private:
+  // Work that no loop of one's own can do.
+  static constexpr std::string_view kCannot[] = {"sufficient factors", "local solve",
+                                                 "full gradient",      "infer",
+                                                 "backward part",      "forward part"};
+
+  Result<std::unique_ptr<Learner>> learner_of(std::shared_ptr<Loop> loop,
+                                              const LoopLearner::GiveBack& give_back) {
+    LH_LET(learner, LoopLearner::make(
+                        std::move(loop), [this] { return look(); }, give_back));
+    has_gradients_ = learner->has_gradients();
+    uses_rate_ = learner->uses_rate();
+    return std::unique_ptr<Learner>(std::move(learner));
+  }
+
+  // plan asks for it hundreds of times: the loop attaches once, or fails once.
+  Result<std::shared_ptr<const Layout>> layout(Rank rank, const Member& member,
+                                               std::uint64_t seed) {
+    if (!layout_) {
+      const auto learner = make(rank, member, seed);
+      if (learner)
+        layout_ = (*learner)->layout();
+      else
+        layout_ = learner.error();
+    }
+    return *layout_;
+  }
+
   // Ctrl-C while a loop prepares, when Python has the signal's handler and this is its main thread.
   Status look() {
     const py::gil_scoped_acquire python;
@@ -234,8 +273,12 @@ class Program {
     try {
       const auto [loss, accuracy, samples] =
           score_(rank, reinterpret_cast<Address>(model.data()), model.size())
-              .cast<std::tuple<double, double, std::uint64_t>>();
-      return Evaluation{loss, accuracy, samples};
+              .cast<std::tuple<double, std::optional<double>, std::uint64_t>>();
+      if (!accuracy && needs_accuracy_)
+        return invalid(
+            "score() returned no \"accuracy\", which [stop] target_accuracy needs: how many of the "
+            "samples are right");
+      return Evaluation{loss, accuracy.value_or(0), samples};
     } catch (const py::error_already_set& error) {
       return invalid(fmt::format("score(): {}", error.what()));
     }
@@ -244,14 +287,16 @@ class Program {
   const py::function start_;
   const py::object score_;
   run::OwnLearners learners_;
-  std::shared_ptr<const Layout> layout_;
+  std::map<std::string, std::optional<double>> rates_;  // by site
+  std::optional<Result<std::shared_ptr<const Layout>>> layout_;
+  bool has_gradients_ = true, uses_rate_ = false;
+  bool needs_accuracy_ = false;                  // the job has a target accuracy
   std::map<Rank, std::shared_ptr<Loop>> fresh_;  // given back, of nodes that begin again
   std::optional<py::error_already_set> asked_to_stop_;
 };
 
-// What the built-in learners of a job start with and read: the start values as bytes of float32,
-// and for each rank the rows of the training data of its first batches. For a loop that is to do
-// the same as they.
+// Returns the start values of a job's built-in learners, as bytes of float32, and for each rank the
+// rows of its first batches. A loop that uses both repeats the built-in learners.
 py::tuple builtin(const std::string& path, std::size_t batches) {
   const auto read = [&]() -> Result<py::tuple> {
     LH_LET(job, run::load_job(path));
@@ -336,13 +381,15 @@ PYBIND11_MODULE(_longhaul, module) {
              const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors,
              std::size_t parameters,
              const std::vector<std::pair<std::string, std::uint64_t>>& fixed, bool mirrored,
-             bool wants_put) {
+             bool wants_put, bool has_gradients, bool uses_rate) {
             std::vector<longhaul::Learner::FixedPart> parts;
             for (const auto& [name, digest] : fixed) parts.push_back({name, digest});
-            attach(loop, params, grads, tensors, parameters, parts, mirrored, wants_put);
+            attach(loop, params, grads, tensors, parameters, parts, mirrored, wants_put,
+                   has_gradients, uses_rate);
           },
           py::arg("params"), py::arg("grads"), py::arg("tensors"), py::arg("parameters"),
-          py::arg("fixed"), py::arg("mirrored"), py::arg("wants_put"))
+          py::arg("fixed"), py::arg("mirrored"), py::arg("wants_put"), py::arg("has_gradients"),
+          py::arg("uses_rate"))
       .def("next", &next)
       .def("answer", &answer, py::arg("loss") = 0.0, py::arg("samples") = 0,
            py::arg("shard_size") = 0, py::arg("exhausted") = false, py::arg("accuracy") = 0.0,
@@ -361,13 +408,16 @@ PYBIND11_MODULE(_longhaul, module) {
       },
       py::arg("values"), py::arg("bytes"));
   module.def(
-      "seed",
-      [](const std::string& path, const std::vector<std::string>& sets) {
+      "seed_and_rate",
+      [](const std::string& path, const std::vector<std::string>& sets, const std::string& name) {
         const auto job = run::load_job(path, {.sets = sets, .wan = "", .own = true});
         if (!job) throw py::value_error(job.error().what);
-        return job->job.seed;
+        const auto site = std::ranges::find(job->sites, name, &run::SiteTable::name);
+        return std::pair(job->job.seed, site == job->sites.end()
+                                            ? std::nullopt
+                                            : longhaul::cli::rate_of_site(*job, *site));
       },
-      py::arg("job"), py::arg("sets"));
+      py::arg("job"), py::arg("sets"), py::arg("site"));
   module.def("reset_signals", [] {
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
       struct sigaction now;

@@ -113,6 +113,7 @@ class Compare(unittest.TestCase):
         times = [g["time_to_target_s"]["median"] for g in result["ranking"]]
         self.assertEqual(times, sorted(times))
         self.assertTrue(all(g["cost"] > 0 and g["runs"] == 2 for g in result["ranking"]))
+        self.assertEqual(result["currency"], "EUR")
         summary = json.loads((self.folder / "c/fedavg-ring-fp32-steps=4/seed-2/summary.json")
                              .read_text())
         self.assertEqual((summary["seed"], summary["overlay"]), (2, "ring"))
@@ -236,6 +237,7 @@ class Compare(unittest.TestCase):
                            (("--sync", "fedavg", "--sweep", "sync.steps=3,"), "missing"),
                            (("--sync", "fedavg", "--sweep", "sync.stesp=3"), "'steps'"),
                            (("--sync", "fedavg", "--overlay", ""), "no such [overlay] kind"),
+                           (("--sync", "fedavg", "--out", "job.toml/c"), "folder with --out DIR"),
                            (("--sync", "fedavg", "--codec", "int9"), "'int8'")):
             done = self.longhaul("compare", "job.toml", *args, code=2)
             self.assertIn(name, done.stderr)

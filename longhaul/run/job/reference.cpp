@@ -346,8 +346,8 @@ std::string job_file_reference(bool with_pages) {
   text += own_section<ServerTable>("[server]",
                                    "The server of strategies that talk to one by themselves.");
   text += own_section<NetTable>("[net]", "How nodes keep in touch over sockets.");
-  text +=
-      own_section<CostTable>("[cost]", "Prices, for the amounts that `longhaul compare` prints.");
+  text += own_section<CostTable>(
+      "[cost]", "Prices, for the amounts that `longhaul compare` and `longhaul plan` print.");
   text += part_section(parts, "transfer", "How one vector crosses one link. Default: `reliable`.",
                        key_list(describe(TransferCommon{})));
   text += part_section(parts, "codec", "How numbers are written. Default: `fp32`.", "");

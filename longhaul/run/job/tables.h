@@ -446,7 +446,7 @@ struct ServerTable {
   }
 };
 
-// The prices of a run. Only `longhaul compare` reads them.
+// The prices of a run. `longhaul compare` and `longhaul plan` read them.
 struct CostTable {
   std::optional<double> wan_gb, node_hour;
   std::optional<std::string> currency;
@@ -455,11 +455,13 @@ struct CostTable {
   double of(double wan_bytes, double node_seconds) const {
     return wan_gb.value_or(0) * wan_bytes / 1e9 + node_hour.value_or(0) * node_seconds / 3600;
   }
-  LONGHAUL_FIELDS((wan_gb, .doc = "price of 1e9 bytes sent from site to site", .min = 0, .max = 1e9,
-                   .local = true),
-                  (node_hour, .doc = "price of one node for an hour", .min = 0, .max = 1e9,
-                   .local = true),
-                  (currency, .doc = "stands behind amounts: USD", .max = 16, .local = true))
+  LONGHAUL_FIELDS(
+      (wan_gb, .doc = "price of 1e9 bytes sent from site to site", .min = 0, .max = 1e9,
+       .local = true),
+      (node_hour, .doc = "price of one node for an hour", .min = 0, .max = 1e9, .local = true),
+      (currency,
+       .doc = "stands behind amounts: USD; absent: they are in the currency of the prices",
+       .max = 16, .local = true))
 };
 
 struct NetTable {  // sockets only
