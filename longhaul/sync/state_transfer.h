@@ -3,9 +3,9 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// A state that nobody waits for is sent beside the rounds, one short chunk at a time, so that no
-// vector waits for more than a chunk. Two thirds of the link are the vectors', which may come from
-// other nodes, too: after a chunk the sender rests for twice the time that the chunk took.
+// Beside the rounds a state is sent one short chunk at a time, so that no vector waits for more than
+// a chunk. Two thirds of the link are the vectors', which may come from other nodes, too: after a
+// chunk the sender rests for twice the time that the chunk took.
 //
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
@@ -20,7 +20,7 @@
 namespace longhaul::sync {
 
 class StateTransfer final : public Machine {
-  // Its own class beside rounds: the chunk takes no room of a vector's, and goes before the next.
+  // Beside rounds: a class without vectors, because a chunk must not take the room of one.
   static constexpr Service kBulk{.priority = 4}, kBesideRounds{.priority = 5};
 
   // A model, its anchor, what two moments of the outer and of the local optimiser take, and room
@@ -169,7 +169,7 @@ class StateTransfer final : public Machine {
     TransferredState transferred;
     bool is_beside_rounds = false;
     std::uint64_t sent = 0;
-    std::optional<Time> chunk_since = {};  // beside rounds: a chunk is in transit
+    std::optional<Time> chunk_since = {};  // start of a chunk in transit
     Time rests_until{0};
     void state(Archive& ar) { ar(transferred, is_beside_rounds, sent, chunk_since, rests_until); }
   };
