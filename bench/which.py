@@ -166,8 +166,8 @@ def page(cells, rates):
     lines = [
         "# Which strategy when", "",
         "For a first guess without a search: the strategy that reaches 92 % first on four sites,",
-        "then the next one and its time relative to the first. `make which` makes this page;",
-        "`longhaul plan JOB` searches on your own network.", "",
+        "then the next one and its time relative to the first. `longhaul plan JOB` searches on",
+        "your own network.", "",
         "An mlp on synthetic data whose messages count as 14 MB, batches of 16 in 50 ms",
         "(*equal*), or in 50 to 250 ms (*5 x*). For another model, multiply your Mbit/s by",
         "14 / its MB, and by your step in ms / 50: 100 MB at 36 Mbit/s and 50 ms is the row of",
