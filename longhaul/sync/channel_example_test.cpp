@@ -1,4 +1,4 @@
-// The example of docs/channels.md, as it stands there.
+// The example that docs/channels.md links to.
 #include <gtest/gtest.h>
 
 #include "longhaul/core/registry.h"
