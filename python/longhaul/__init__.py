@@ -6,6 +6,7 @@
         model = Net().to(site.device)
         opt = site.attach(model, torch.optim.AdamW(model.parameters(), 1e-3))
         for x, y in site.batches(loader(site.name)):    # ends when the run ends
+            x, y = x.to(site.device), y.to(site.device)
             loss = torch.nn.functional.cross_entropy(model(x), y)
             opt.zero_grad()
             loss.backward()
