@@ -3,9 +3,9 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// Beside the rounds a state is sent one short chunk at a time, so that no vector waits for more than
-// a chunk. Two thirds of the link are the vectors', which may come from other nodes, too: after a
-// chunk the sender rests for twice the time that the chunk took.
+// Beside the rounds a state is sent one short chunk at a time, so that no vector waits for more
+// than a chunk. Two thirds of the link are the vectors', which may come from other nodes, too:
+// after a chunk the sender rests for twice the time that the chunk took.
 //
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
