@@ -360,6 +360,7 @@ class Adviser {
     std::vector<Trial> trial = run_trials({*run}, {one}, limit_s, kSearchShare);
     speeds_.erase(one.family);  // the two steps wait for nobody
     note_batches(trial[0]);
+    step_samples_ = double(trial[0].summary.samples.computed) / 2;
     return trial;
   }
 
@@ -456,11 +457,12 @@ class Adviser {
     return trials;
   }
 
-  // Returns the samples that a run computes until its limit, beyond those that it has computed.
+  // Returns the samples that a run computes until its limit, beyond those that it has computed. At
+  // the limit every worker ends the step that it is in.
   double most_samples(const std::string& label, const Candidate& candidate, double limit_s) const {
     const auto used = used_.find(label);
     const double before = used == used_.end() ? 0 : double(used->second.samples);
-    return std::max(0.0, samples_in(candidate, limit_s) - before);
+    return std::max(0.0, samples_in(candidate, limit_s) - before) + step_samples_;
   }
 
   // Runs the trials whose results an earlier plan has not kept.
@@ -762,6 +764,7 @@ class Adviser {
   std::map<std::string, Used> used_;      // by label of the run
   std::map<std::string, double> speeds_;  // samples per virtual second, by family
   double batch_scale_ = 1;                // samples of a batch, over those that were predicted
+  double step_samples_ = 0;               // loops: samples of a step of all workers, or more
   bool search_ended_ = false;             // a stage did not fit into the budget
   std::set<std::string> traces_;          // tracebacks of failed runs that were shown
   std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label
