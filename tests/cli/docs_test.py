@@ -114,7 +114,7 @@ class Docs(cli_test.Case):
             nonlocal run
             if words[1] not in RUNS or OWN_FILES.search(" ".join(words)) or "--lab" in words:
                 return
-            drop = {"--resume", "--view", "8080", "--seeds", "3"}
+            drop = {"--resume", "--record", "--view", "8080", "--seeds", "3"}
             trains = "focus" not in " ".join(words)
             args = [word for word in words[1:] if word not in drop]
             args += RUNS[words[1]] if trains else []
