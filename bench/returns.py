@@ -160,7 +160,7 @@ class Bench:
                   features=features, momentum=0.9 if steps == 1 else 0)
         lasts = AWAY_S + 8 * mbytes * 8 / mbps
         if self.lab:
-            text = JOB.format(stop="max_rounds = 100000", **of) + more
+            text = JOB.format(stop="max_rounds = 100000", **of) + more + "[net]\npace = true\n"
             ends, given, at_s = self.over_sockets(text, 40 + lasts)
             usual = statistics.median(b - a for a, b in zip(ends[:KILLED_AFTER], ends[1:]))
         else:
