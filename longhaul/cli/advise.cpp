@@ -1,6 +1,7 @@
 // longhaul plan: finds the combination that reaches the job's target first on its network.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -46,8 +47,9 @@ constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kCh
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
 constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
-constexpr double kFinalCost = 1.25;  // expected samples of a final, in those of its trial
-constexpr std::size_t kProbes = 3;   // strategies whose first trials may fail
+constexpr double kMostFirstShare = 0.4;  // of the first stage, if kFirstShare is less than a round
+constexpr double kFinalCost = 1.25;      // expected samples of a final, in those of its trial
+constexpr std::size_t kProbes = 3;       // strategies whose first trials may fail
 constexpr const char* kKeptJob = "plan-job.toml";  // the job that the folder's trials are of
 // Minimum number of scores of a trial in its first stage, by its predicted speed. Without a score,
 // the progress of a trial that is cut would not show.
@@ -84,7 +86,7 @@ class Adviser {
     if (failed_) return *failed_;
     LH_TRY(check_that_one_ended());
     if (advice_.found()) confirm();
-    if (!advice_.finalists.empty() && advice_.finalists.front().standing.target) try_changes();
+    if (!advice_.finalists.empty() && advice_.found()) try_changes();
     if (failed_) return *failed_;
     advice_.spent_s = spent_s();
     advice_.interrupted = run::interrupted();
@@ -181,6 +183,7 @@ class Adviser {
                      ": [model] kind = \"phantom\" has no numbers that could reach a target");
     advice_.name = job.job.name;
     advice_.bits = job.stop.target_bits_per_byte.has_value();
+    advice_.target = target_text(job.stop);
     folder_ = args_.common.out.empty() ? "runs/" + job.job.name + "-plan" : args_.common.out;
     advice_.folder = folder_;
     advice_.currency = job.cost.currency.value_or("");
@@ -305,18 +308,40 @@ class Adviser {
     return candidates_->neighbours(near);
   }
 
-  // Returns the virtual time for which kFirstShare of the budget is enough for all candidates. The
-  // limit is at most the time that the probe took to the target.
+  // Returns the virtual time for which kFirstShare of the budget is enough for all candidates, but
+  // at least a round of half of them. The limit is at most the time that the probe took to the
+  // target. Sets failed_ if the budget is too small for that.
   double first_limit(const std::vector<Candidate>& candidates) {
     const std::optional<Trial> probe = run_probe(candidates);
     if (!probe) return 0;
     note_batches(*probe);
     double rate = 0;
-    for (const Candidate& candidate : candidates) rate += batch_scale_ * candidate.samples_per_s;
+    std::vector<double> rounds_s;
+    for (const Candidate& one : candidates) {
+      rate += batch_scale_ * one.samples_per_s;
+      rounds_s.push_back(double(run::samples_per_round(candidates_->job(one))) / one.samples_per_s);
+    }
     const double samples =
         sample_budget().value_or(budget_s() * double(args_.at_once) / per_sample_s());
-    return std::min(kFirstShare * samples / rate,
-                    probe->to_target.value_or(std::numeric_limits<double>::infinity()));
+    const double limit_s = kFirstShare * samples / rate;
+    if (probe->to_target) return std::min(limit_s, *probe->to_target);
+    const double round_s = report::median(std::move(rounds_s));
+    if (round_s * rate > kMostFirstShare * samples)
+      failed_ = too_small(round_s, round_s * rate / samples / kFirstShare, candidates.size());
+    return std::max(limit_s, round_s);
+  }
+
+  // `factor`: a sufficient budget, as a multiple of this one.
+  Error too_small(double round_s, double factor, std::size_t trials) const {
+    std::string enough = fmt::format("--budget-minutes {:.1f}", factor * args_.budget_minutes);
+    if (args_.budget_epochs)
+      enough = fmt::format("--budget-epochs {:.0f}", std::ceil(factor * *args_.budget_epochs));
+    if (args_.budget_samples)
+      enough = fmt::format("--budget-samples {:.0f}", std::ceil(factor * *args_.budget_samples));
+    return {Error::Kind::timed_out,
+            fmt::format("plan: the budget is too small: half of the {} first trials take {} or "
+                        "more for one round; {} would be enough",
+                        trials, run::duration_text(round_s), enough)};
   }
 
   // Runs a candidate of medium speed for 20 rounds at most; if it fails, those of other strategies.

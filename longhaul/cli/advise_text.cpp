@@ -15,11 +15,6 @@ namespace {
 // The first choice of most users.
 constexpr std::string_view kUsual[] = {"bsp", "fedavg", "diloco"};
 
-std::string advised_target(const run::Summary& s) {
-  if (s.target_bits_per_byte) return fmt::format("{:g} bits per byte", *s.target_bits_per_byte);
-  return fmt::format("{:g} %", 100 * s.target_accuracy.value_or(0));
-}
-
 std::string advised_score(const Trial& trial) {
   if (!trial.scored) return "not scored";
   if (trial.summary.target_bits_per_byte)
@@ -30,14 +25,14 @@ std::string advised_score(const Trial& trial) {
 // Returns true if the trial ended before its first exchange did. Its score then has no meaning.
 bool is_too_short(const Trial& trial) { return !trial.to_target && trial.summary.rounds == 0; }
 
-std::string outcome(const Trial& trial) {
+std::string outcome(const Advice& advice, const Trial& trial) {
   const run::Summary& s = trial.summary;
   if (is_too_short(trial))
     return fmt::format("its first exchange takes longer than its trial of {}",
                        run::duration_text(std::min(trial.limit_s, s.time_s)));
   const std::string bytes = run::bytes_text(double(s.wan_bytes));
   if (trial.to_target)
-    return fmt::format("{} in {}, {} between sites", advised_target(s),
+    return fmt::format("{} in {}, {} between sites", advice.target,
                        run::duration_text(*trial.to_target), bytes);
   return fmt::format("{} after {}, {} between sites", advised_score(trial),
                      run::duration_text(std::min(trial.limit_s, s.time_s)), bytes);
@@ -75,14 +70,25 @@ std::string not_written(const Advice& advice) {
   return fmt::format("  {} is not written: there is no job to recommend\n", advice.not_written);
 }
 
+// Returns in how many finals the first finalist reached the target, if that is too few.
+std::string missed_in_finals(const Advice& advice) {
+  if (advice.finalists.empty()) return "";
+  const Finalist& first = advice.finalists.front();
+  return fmt::format(
+      "  on other seeds {} reached that in {} of {} runs of twice the time: the target may be more "
+      "than this model learns\n",
+      first.candidate.label, first.standing.reached, first.runs.size());
+}
+
 std::string nothing_found(const Advice& advice) {
   const Trial& best = advice.search.ranking.front();
   return fmt::format(
       "{}: {} {} within the budget of this search; {} came nearest: {}\n"
-      "{}  what may help: a larger budget (--budget-minutes, --jobs), an easier target (--set "
+      "{}{}  what may help: a larger budget (--budget-minutes, --jobs), an easier target (--set "
       "stop.target_...)\n",
       advice.name, advice.interrupted ? "Ctrl-C came before anything reached" : "nothing reached",
-      advised_target(best.summary), best.candidate.label, outcome(best), not_written(advice));
+      advice.target, best.candidate.label, outcome(advice, best), missed_in_finals(advice),
+      not_written(advice));
 }
 
 // Returns the recommendation from one seed only, without finalists.
@@ -91,28 +97,23 @@ std::string unconfirmed(const Advice& advice) {
   std::string text = fmt::format(
       "{}: {}\n  {}, one seed, which cannot tell it from others; sites compute {:.1f} % of the "
       "time\n",
-      advice.name, best.candidate.label, outcome(best), 100 * best.summary.compute_utilisation);
-  if (!advice.finalists.empty())
-    text += fmt::format(
-        "  on other seeds it reached that in {} of {} runs of twice the time: the target may be "
-        "more than this model learns\n",
-        advice.finalists.front().standing.reached, advice.finalists.front().runs.size());
+      advice.name, best.candidate.label, outcome(advice, best),
+      100 * best.summary.compute_utilisation);
   for (const Trial& trial : advice.search.ranking)
     if (trial.ran && trial.candidate.sync != best.candidate.sync)
       return text + fmt::format("  runner-up of another kind: {}: {}\n", trial.candidate.label,
-                                outcome(trial));
+                                outcome(advice, trial));
   return text;
 }
 
 std::string recommendation(const Advice& advice) {
   if (!advice.found()) return nothing_found(advice);
-  if (advice.finalists.empty() || !advice.finalists.front().standing.target)
-    return unconfirmed(advice);
+  if (advice.finalists.empty()) return unconfirmed(advice);
   const Finalist& first = advice.finalists.front();
   const Trial& trial = advice.best_trial();
   std::string text = fmt::format(
       "{}: {}\n  {} in {}, {} between sites; sites compute {:.1f} % of the time\n", advice.name,
-      first.candidate.label, advised_target(trial.summary), range_text(first),
+      first.candidate.label, advice.target, range_text(first),
       run::bytes_text(first.standing.wan_bytes), 100 * trial.summary.compute_utilisation);
   std::vector<std::string> ties;
   for (std::size_t i = 1; i < advice.finalists.size(); ++i)
@@ -173,7 +174,7 @@ std::string usual_choices(const Advice& advice) {
     const Trial* trial = best_of(advice, sync);
     if (!trial || trial->candidate.sync == best.candidate.sync) continue;
     const bool tells = !is_too_short(*trial) && (trial->scored || trial->to_target);
-    text += fmt::format("  {}: {}{}{}\n", trial->candidate.label, outcome(*trial),
+    text += fmt::format("  {}: {}{}{}\n", trial->candidate.label, outcome(advice, *trial),
                         tells ? "; " : "", tells ? reason(*trial, best) : "");
   }
   if (text.empty()) return "";
@@ -248,6 +249,12 @@ nlohmann::ordered_json trial_json(const Trial& trial) {
 }
 
 }  // namespace
+
+std::string target_text(const run::StopTable& stop) {
+  if (stop.target_bits_per_byte)
+    return fmt::format("{:g} bits per byte", *stop.target_bits_per_byte);
+  return fmt::format("{:g} %", 100 * stop.target_accuracy.value_or(0));
+}
 
 const Trial& Advice::best_trial() const {
   return *std::ranges::find(search.ranking, best(), &Trial::candidate);

@@ -16,6 +16,7 @@ namespace longhaul::cli {
 
 struct Advice {
   std::string name, folder;  // name of the job, folder of the trials
+  std::string target;        // "90 %"
   bool bits = false;         // scores are bits per byte, else accuracies
   SearchResult search;
   std::vector<Finalist> finalists;   // best first; empty: no time was left for them
@@ -36,7 +37,9 @@ struct Advice {
   double spent_s = 0, epochs = 0;  // real seconds; samples of all trials, in training sets
   std::uint64_t samples = 0;       // of all trials
 
+  // Returns true if a combination reached the target, on other seeds too if there are finalists.
   bool found() const {
+    if (!finalists.empty()) return finalists.front().standing.target.has_value();
     return !search.ranking.empty() && search.ranking.front().to_target.has_value();
   }
   // Returns the first finalist, else the quickest trial. There must be a trial.
@@ -46,6 +49,8 @@ struct Advice {
   const Trial& best_trial() const;  // trial of best() in the search
 };
 
+// Returns "90 %", or "1.2 bits per byte".
+std::string target_text(const run::StopTable&);
 // Returns the text for the user. `written`: the file of --write; "": none.
 std::string advice_text(const Advice&, const std::string& written);
 nlohmann::ordered_json to_json(const Advice&);
