@@ -57,7 +57,8 @@ delay_ms = {delay_ms}
 loss = {loss}
 wire_scale = {scale}
 """
-DGT = 'kind = "dgt"\nblock_bytes = 128\ntau = 10\n'
+# Blocks count as on the wire: one value of the mlp stands for several.
+DGT = 'kind = "dgt"\ntau = 10\n'
 # A twentieth of a model's bytes and of the ports' rate; k is that of the late training at once.
 LAB = """\
 job = {{name = "dgt-lab"}}

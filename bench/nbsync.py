@@ -42,8 +42,8 @@ def nb1(bench, data):
             f"nb-1, {data}, {name}{note}",
             lambda seed: job(kind, seed, STAR, PARTITIONS[data], **options))
 
-    # A model of 8 KB is one piece unless chunks are of a KiB.
-    pieces = f'phases = "streamed"\n{HUB}[transfer]\nchunk_kib = 1'
+    # A model of 44.7 MB in eight pieces.
+    pieces = f'phases = "streamed"\n{HUB}[transfer]\nchunk_kib = {round(MBYTES * 1e6 / 8192)}'
     streamed = [cells(name, ", streamed", overlay=pieces) for name in ("nbsync", "esync")]
     table(f"nb-1, {data}", [*map(cells, KINDS), *streamed])
 

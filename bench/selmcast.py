@@ -204,11 +204,12 @@ FASHION = pathlib.Path(__file__).resolve().parent.parent / "data/fashion-mnist"
 
 def training(keys, rate, seed):
     stop = f"target_accuracy = {TARGET}\nmax_rounds = 500"
+    scale = 27.2e6 / MODEL_BYTES
     return (HEAD.format(seed=seed, stop=stop, report=10) +
             '[model]\nkind = "mlp"\nhidden = [32]\n[data]\nkind = "fashion_mnist"\n'
-            f'path = "{FASHION}"\nbatch = 32\n[transfer]\nchunk_kib = 8\n'
+            f'path = "{FASHION}"\nbatch = 32\n[transfer]\nchunk_kib = {round(8 * scale)}\n'
             f'[optimizer]\nkind = "sgd"\nrate = {rate}\n' + sync(**keys) +
-            f'[wan]\npreset = "gaia-11"\nwire_scale = {27.2e6 / MODEL_BYTES:.1f}\n' +
+            f'[wan]\npreset = "gaia-11"\nwire_scale = {scale:.1f}\n' +
             gaia_sites(500))
 
 
