@@ -98,24 +98,24 @@ class AgreedMean final : public Overlay, private VectorPort {
     if (team.members.empty()) return std::nullopt;
     const Topology& topology = *common_.topology;
     const Partition grid = topology.cut(length, team.shards(), common_.place.longest_piece());
-    const auto routes = topology.routes(grid, team);
-    if (!routes) return std::nullopt;
+    const auto plan = topology.plan(grid, team);
+    if (!plan) return std::nullopt;
     struct Sum {
       std::uint64_t values = 0, part = 0, mean = 0;  // bytes of a part and of the mean
     };
     Traffic traffic;
-    std::vector<Sum> sums(routes->forest.trees.size());
+    std::vector<Sum> sums(plan->trees.size());
     for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
-      Sum& sum = sums[routes->forest.tree_of[piece]];
+      Sum& sum = sums[plan->tree_of[piece]];
       const std::uint64_t values = grid.range(piece).length;
       sum.values += values;
       sum.part += common_.coder.size(Coding::up, grid.range(piece));
-      sum.mean += common_.coder.size(routes->means, grid.range(piece));
+      sum.mean += common_.coder.size(plan->how.means, grid.range(piece));
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const Tree& tree = routes->forest.trees[i];
+      const Tree& tree = plan->trees[i];
       if (sums[i].values == 0) continue;
-      if (routes->all_to_all) {
+      if (plan->how.sums == Sums::everywhere) {
         for (const Rank from : team.members)
           for (const Rank to : team.members)
             if (from != to) traffic.loads[{from, to}].reduce += sums[i].part;
@@ -124,10 +124,10 @@ class AgreedMean final : public Overlay, private VectorPort {
       for (std::uint32_t place = 0; place < team.nodes(); ++place) {
         if (place == tree.root) continue;
         const Rank self = team.node(place);
-        traffic.loads[{self, team.node(tree.reduce_to[place])}].reduce += sums[i].part;
-        traffic.loads[{team.node(tree.spread_from[place]), self}].spread += sums[i].mean;
+        traffic.loads[{self, team.node(tree.up(place))}].reduce += sums[i].part;
+        traffic.loads[{team.node(tree.down(place)), self}].spread += sums[i].mean;
       }
-      const Depths depths = depths_of(tree);
+      const Depths depths = depths_of(tree, team.nodes());
       traffic.trees.push_back(
           {team.node(tree.root), double(sums[i].values) / double(length), depths.up, depths.down});
     }
@@ -271,17 +271,13 @@ class AgreedMean final : public Overlay, private VectorPort {
   Status take(Rank from, const TopologyMessage& notice, Turn& turn) {
     Group& all = groups_.at(0);
     const GroupMembers& team = all.team();
-    ReplanningTopology* const replanning = common_.topology->replanning();
     GroupTurn both = this->both(turn);
-    if (!replanning)
-      return malformed("notice of rank " + std::to_string(from) +
-                       ", which this overlay has none of");
     if (notice.epoch > team.epoch) return malformed("notice of an epoch to come");
     if (notice.epoch < team.epoch) return both.late(0);
     if (!team.index_of(from) || !team.takes_part() || from == team.self)
       return malformed("notice of who takes no part");
     TopologyOutput output;
-    LH_TRY(replanning->take(from, notice, output));
+    LH_TRY(common_.topology->take(from, notice, output));
     output.carry_out(team.epoch, turn);
     all.contribute_held(both);
     return Ok{};
@@ -345,8 +341,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   // contribution.
   void measure(Turn& turn) {
     while (const auto sent = common_.transfer->sent()) {
-      if (ReplanningTopology* const replanning = common_.topology->replanning())
-        replanning->on_moved({sent->to, true, sent->bytes, sent->elapsed}, turn.now());
+      common_.topology->on_moved({sent->to, true, sent->bytes, sent->elapsed}, turn.now());
       const VectorId& id = sent->key.vector;
       const bool is_old = id.group == given_.id.group && id.round < given_.id.round;
       if (Phase(sent->key.phase) != Phase::part || id.range != 0 || is_old) continue;

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "longhaul/core/coder.h"
-#include "longhaul/overlay/attempt.h"
 #include "longhaul/overlay/messages.h"
+#include "longhaul/overlay/topology.h"
 
 namespace longhaul::overlay {
 
@@ -117,15 +117,12 @@ class Exchange {
   // Contributes to the round that has begun, unless the topology holds it back.
   void contribute(GroupTurn& turn) {
     const VectorId key = id(next_);
-    ReplanningTopology* const replanning = common_.topology->replanning();
-    if (replanning) {
-      TopologyOutput output;
-      replanning->on_ready(key, grid_, output);
-      output.carry_out(team_.epoch, turn.own);
-    }
-    held_ = replanning && replanning->standing(key).hold;
+    TopologyOutput output;
+    common_.topology->on_ready(key, grid_, output);
+    output.carry_out(team_.epoch, turn.own);
+    held_ = common_.topology->standing(key).hold.has_value();
     if (held_) return;
-    if (replanning) replanning->on_contributed(key, turn.now());
+    common_.topology->on_contributed(key, turn.now());
     AttemptContext context = this->context(next_, turn.now());
     sent_.assign(grid_.pieces(), false);
     attempt(next_).contribute(grid_.length(), weight_, context);
@@ -222,10 +219,8 @@ class Exchange {
       const auto wanted = under_way->second->admit(arrival.from, key, piece);
       if (wanted && !*wanted) return void(turn.late(round));
     }
-    if (ReplanningTopology* const replanning = common_.topology->replanning())
-      replanning->on_moved(
-          {.peer = arrival.from, .bytes = common_.coder.size(key.coding, arrival.range)},
-          turn.now());
+    common_.topology->on_moved(
+        {.peer = arrival.from, .bytes = common_.coder.size(key.coding, arrival.range)}, turn.now());
     if (Phase(key.phase) == Phase::repair) {
       put_piece(round, piece, arrival.values);
       return settle(turn);
@@ -365,7 +360,7 @@ class Exchange {
   std::string waiting_for() const {
     const std::string round = "round " + std::to_string(next_) + ": ";
     if (source_) return round + "repair from " + std::to_string(*source_);
-    if (held_) return round + common_.topology->replanning()->standing(id(next_)).hold.value_or("");
+    if (held_) return round + common_.topology->standing(id(next_)).hold.value_or("");
     const bool some = mean_.kept && mean_.round == next_;
     return attempts_.at(next_)->waiting_for(some ? mean_.have : std::vector<bool>{});
   }
@@ -425,16 +420,10 @@ class Exchange {
   }
 
   const Plan* plan_of(Round round) {
-    const Round since = this->since(round);
+    const Round since = common_.topology->standing(id(round)).since;
     auto& plan = plans_[since];
     if (!plan) plan = make_plan(since);
     return plan.get();
-  }
-
-  // See ReplanningTopology.
-  Round since(Round round) const {
-    ReplanningTopology* const replanning = common_.topology->replanning();
-    return replanning ? replanning->standing(id(round)).since : 0;
   }
 
   // Returns null if no worker is left.
@@ -442,17 +431,16 @@ class Exchange {
     if (team_.members.empty()) return nullptr;
     Topology& topology = *common_.topology;
     if (since > 0)
-      return std::make_unique<Plan>(grid_, team_,
-                                    topology.replanning()->forest_since(since, grid_));
-    if (const auto forest = topology.forest(grid_, team_))
-      return std::make_unique<Plan>(grid_, team_, *forest);
+      return std::make_unique<Plan>(grid_, team_, topology.plan_since(since, grid_));
+    if (const auto plan = topology.plan(grid_, team_))
+      return std::make_unique<Plan>(grid_, team_, *plan);
     return std::make_unique<Plan>(grid_, team_);
   }
 
   // Attempts keep their plans, also if an early announcement opened one before its plan was known.
   void forget_plans() {
     if (plans_.size() < 2) return;
-    const Round next = since(next_);
+    const Round next = common_.topology->standing(id(next_)).since;
     std::set<const Plan*> used;
     for (const auto& [round, attempt] : attempts_) used.insert(attempt->spec().plan);
     std::erase_if(plans_, [&](const auto& one) {
@@ -529,11 +517,9 @@ class Exchange {
   void end_round(GroupTurn& turn) {
     own_ = own_as_read();
     if (weight_ > 0) common_.coder.settle(own_key(next_), Coding::up, Codec::Fate::delivered);
-    if (ReplanningTopology* const replanning = common_.topology->replanning()) {
-      TopologyOutput output;
-      replanning->on_mean_ready(id(next_), grid_, turn.now(), output);
-      output.carry_out(team_.epoch, turn.own);
-    }
+    TopologyOutput output;
+    common_.topology->on_mean_ready(id(next_), grid_, turn.now(), output);
+    output.carry_out(team_.epoch, turn.own);
     lowest_ = ++next_;
     begun_ = borrowed = knows_round_ = false;
     source_.reset();

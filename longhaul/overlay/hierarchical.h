@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "longhaul/overlay/belief.h"
-#include "longhaul/overlay/fixed_trees.h"
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/sites.h"
 
 namespace longhaul::overlay {
@@ -89,15 +89,14 @@ class Hierarchical final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>&, const View& view) const override {
     return server_ && view.has(*server_) ? server_ : std::nullopt;
   }
-  std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
+  std::optional<ReducePlan> plan(const Partition& grid, const GroupMembers& team) const override {
     const SiteGroups groups = group_by_site(team, site_of_);
     const std::uint32_t root = team.server ? groups.index_of(site_of_[*team.server]).value() : 0;
     const auto trees = config_.between == "forest" ? plan_trees(groups, network_.get(), grid).trees
                                                    : trees_between(config_.between, groups, root);
-    return over_sites(trees, groups, groups.largest(), grid.pieces());
-  }
-  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
-    return std::make_unique<TreeAttempt>(spec, config_.phases == "streamed", true);
+    ReducePlan plan = over_sites(trees, groups, groups.largest(), grid.pieces());
+    plan.how.streamed = config_.phases == "streamed";
+    return plan;
   }
 
  private:

@@ -21,21 +21,17 @@ class TwoRings final : public Topology {
     return {length, 2 * workers, chunk};
   }
 
-  std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
+  std::optional<ReducePlan> plan(const Partition& grid, const GroupMembers& team) const override {
     const auto members = std::uint32_t(team.members.size());
-    Forest forest;
+    ReducePlan plan;
     for (std::uint32_t owner = 0; owner < members; ++owner) {
       const Tree tree = circle_tree(members, owner);
-      forest.trees.push_back(tree);
-      forest.trees.push_back({owner, tree.spread_from, tree.reduce_to});  // the other way
+      plan.trees.push_back(tree);
+      plan.trees.push_back({owner, tree.spread_from, tree.reduce_to});  // the other way
     }
     for (std::size_t piece = 0; piece < grid.pieces(); ++piece)
-      forest.tree_of.push_back(grid.shard_of(piece) % (2 * members));
-    return forest;
-  }
-
-  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
-    return std::make_unique<TreeAttempt>(spec, /*streamed=*/true);
+      plan.tree_of.push_back(grid.shard_of(piece) % (2 * members));
+    return plan;
   }
 };
 
