@@ -22,12 +22,7 @@ class Direct final : public Topology {
  public:
   struct Config {
     std::string phases = "streamed";
-    static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece's mean is sent when it is formed; sequential: when the owner "
-                   "has formed all of its share",
-                   .choices = {"streamed", "sequential"});
-    }
+    static void fields(auto& self, auto&& visit) { visit_phases(self, visit); }
   };
 
   Direct(const Config& config, const OverlayParts&, const Place&)
@@ -51,10 +46,7 @@ class Hub final : public ServedTopology {
     std::string down_codec = "fp32";
     std::uint32_t window = 0;
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(
-          phases,
-          "streamed: a piece's mean is sent when it is formed; sequential: when the whole mean is",
-          .choices = {"streamed", "sequential"});
+      visit_phases(self, visit);
       LONGHAUL_KEY(down_codec, "how the server writes the mean: fp32, or same for the job's codec",
                    .choices = {"fp32", "same"});
       LONGHAUL_KEY(window,
@@ -125,10 +117,7 @@ class Ring final : public Topology {
     std::string phases = "streamed";
     std::string order = "id";
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece is passed on when it comes; sequential: when its whole "
-                   "segment has arrived",
-                   .choices = {"streamed", "sequential"});
+      visit_phases(self, visit);
       LONGHAUL_KEY(order,
                    "order of the workers: by rank; or so that the slowest hop is as fast as can "
                    "be, by the rates of [wan]",
@@ -188,10 +177,7 @@ class Binary final : public ServedTopology {
     std::string phases = "streamed";
     std::string order = "id";
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
-                   "sequential: once the whole vector is",
-                   .choices = {"streamed", "sequential"});
+      visit_phases(self, visit);
       LONGHAUL_KEY(order,
                    "how workers fill the tree below the server: id, by rank; seeded, as drawn from "
                    "the job's seed",
@@ -247,10 +233,7 @@ class Rack final : public ServedTopology {
     std::string phases = "streamed";
     std::uint32_t groups = 0;
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
-                   "sequential: once the whole vector is",
-                   .choices = {"streamed", "sequential"});
+      visit_phases(self, visit);
       LONGHAUL_KEY(groups,
                    "groups of workers, in the order of their ranks; 0: the square root of their "
                    "number, rounded",
@@ -264,7 +247,8 @@ class Rack final : public ServedTopology {
         groups_(config.groups) {}
   std::optional<ReducePlan> plan(const Partition& grid, const GroupMembers& team) const override {
     const std::uint32_t server = team.place_of(team.server.value()).value();
-    return one_tree(rack_tree(std::uint32_t(team.members.size()), groups_, server), grid, {.streamed = streamed_});
+    return one_tree(rack_tree(std::uint32_t(team.members.size()), groups_, server), grid,
+                    {.streamed = streamed_});
   }
 
  private:
@@ -294,12 +278,7 @@ class HalvingDoubling final : public Topology {
  public:
   struct Config {
     std::string phases = "streamed";
-    static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
-                   "sequential: once its whole segment is",
-                   .choices = {"streamed", "sequential"});
-    }
+    static void fields(auto& self, auto&& visit) { visit_phases(self, visit); }
   };
 
   HalvingDoubling(const Config& config, const OverlayParts&, const Place&)

@@ -2,8 +2,8 @@
 // Simultaneous trees, planned to use all links of the network. docs/overlay/forest.md
 //
 // All nodes agree on the plans of the planner (plan_agreement.h), and each selects the trees of a
-// round. With learned rates it measures those of its own links (pair_rates.h), and reports them once
-// a round to the planner, which makes other plans from them (rate_planner.h).
+// round. With learned rates it measures those of its own links (pair_rates.h), and reports them
+// once a round to the planner, which makes other plans from them (rate_planner.h).
 //
 // Only exchanges of all workers (group 0) use agreed plans. Rounds of the parameters, range 0, use
 // the newest; others are small, use the first, and wait for it alone.
@@ -30,10 +30,7 @@ class PlannedForest final : public Topology {
     double ema = 0.5;
     std::uint32_t probe_rounds = 20;
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
-                   "sequential: once all of its tree is",
-                   .choices = {"streamed", "sequential"});
+      visit_phases(self, visit);
       LONGHAUL_KEY(pieces,
                    "into which a vector is cut, or more; none shorter than 4,096 values or longer "
                    "than a chunk. More of them fill and drain the trees faster",
@@ -53,8 +50,8 @@ class PlannedForest final : public Topology {
     }
   };
 
-  // Uses the sites and rates of the job's network; without a network all links are equal. Its delays
-  // are used always, its rates until they are measured.
+  // Uses the sites and rates of the job's network; without a network all links are equal. Its
+  // delays are used always, its rates until they are measured.
   PlannedForest(const Config& config, const OverlayParts& parts, const Place& place)
       : config_(config),
         learns_(config.rates == "learned"),

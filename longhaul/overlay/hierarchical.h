@@ -61,10 +61,7 @@ class Hierarchical final : public Topology {
     std::string between = "hub";
     std::uint32_t pieces = 400;
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
-                   "sequential: once all of its tree is",
-                   .choices = {"streamed", "sequential"});
+      visit_phases(self, visit);
       LONGHAUL_KEY(between, "the overlay of the sites' means",
                    .choices = {"hub", "rack", "binary", "ring", "forest"});
       LONGHAUL_KEY(pieces,

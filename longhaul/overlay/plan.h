@@ -117,8 +117,8 @@ struct GroupMembers {
   void state(auto& ar) { ar(epoch, members, server); }
 };
 
-// Returns stars of all members, or of the server alone. Shard s belongs to worker s; a lost worker's
-// pieces are assigned to the members in turn.
+// Returns stars of all members, or of the server alone. Shard s belongs to worker s; a lost
+// worker's pieces are assigned to the members in turn.
 inline ReducePlan stars(const Partition& grid, const GroupMembers& team,
                         const ReducePlan::How& how = {.sums = Sums::by_rank}) {
   LH_CHECK(!team.members.empty());
@@ -128,8 +128,9 @@ inline ReducePlan stars(const Partition& grid, const GroupMembers& team,
   for (std::uint32_t i = 0; i < members && !team.server; ++i) plan.trees.push_back({i, {}, {}});
   for (std::uint32_t piece = 0; piece < grid.pieces(); ++piece)
     plan.tree_of.push_back(
-        team.server ? 0
-                    : team.index_of(team.workers.at(grid.shard_of(piece))).value_or(piece % members));
+        team.server
+            ? 0
+            : team.index_of(team.workers.at(grid.shard_of(piece))).value_or(piece % members));
   return plan;
 }
 
@@ -144,29 +145,21 @@ class Plan {
         check_plan(plan, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
     LH_CHECK(!team.members.empty() && good);
     for (const std::uint32_t tree : plan.tree_of)
-      owners_.push_back(team.node(plan.trees[tree].root));
-    std::ranges::sort(owners_);
-    owners_.erase(std::unique(owners_.begin(), owners_.end()), owners_.end());
-    owned_.resize(owners_.size());
-    for (std::uint32_t piece = 0; piece < plan.tree_of.size(); ++piece) {
-      const Rank owner = team.node(plan.trees[plan.tree_of[piece]].root);
-      slot_.push_back(std::uint32_t(std::ranges::lower_bound(owners_, owner) - owners_.begin()));
-      owned_[slot_.back()].push_back(piece);
-    }
+      owner_.push_back(team.node(plan.trees[tree].root));
     // A node outside (a server of another kind) needs no trees.
     if (const auto place = team.place_of(team.self)) tree_set_.emplace(plan, *place, team.nodes());
   }
 
   const Partition& grid() const { return *grid_; }
-  Rank owner(std::size_t piece) const { return owners_[slot_[piece]]; }
+  Rank owner(std::size_t piece) const { return owner_[piece]; }
   // Returns the node that knows all weights: the owner of the first piece.
   Rank root() const { return owner(0); }
-  std::span<const Rank> owners() const { return owners_; }  // owners of pieces, ascending
   // Returns the pieces of `rank`, ascending.
-  std::span<const std::uint32_t> pieces_of(Rank rank) const {
-    const auto it = std::ranges::lower_bound(owners_, rank);
-    if (it == owners_.end() || *it != rank) return {};
-    return owned_[std::size_t(it - owners_.begin())];
+  std::vector<std::uint32_t> pieces_of(Rank rank) const {
+    std::vector<std::uint32_t> pieces;
+    for (std::uint32_t piece = 0; piece < owner_.size(); ++piece)
+      if (owner_[piece] == rank) pieces.push_back(piece);
+    return pieces;
   }
 
   std::vector<Range> ranges(std::span<const std::uint32_t> pieces) const {
@@ -183,9 +176,7 @@ class Plan {
  private:
   const Partition* grid_;
   ReducePlan::How how_;
-  std::vector<Rank> owners_;
-  std::vector<std::uint32_t> slot_;                // by piece, index in owners_
-  std::vector<std::vector<std::uint32_t>> owned_;  // by slot
+  std::vector<Rank> owner_;  // by piece
   std::optional<TreeSet> tree_set_;
 };
 

@@ -10,9 +10,9 @@
 // without the planner's part. So no node sends anything of round `start` before all know its trees.
 // Rounds under way continue.
 //
-// A new epoch voids all plans, because other nodes had agreed on them. Owned by a node's PlannedForest;
-// one sequence of rounds. Memory: the first plan, those of rounds that have not ended, one that has
-// not begun.
+// A new epoch voids all plans, because other nodes had agreed on them. Owned by a node's
+// PlannedForest; one sequence of rounds. Memory: the first plan, those of rounds that have not
+// ended, one that has not begun.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -82,15 +82,14 @@ class PlanAttempt final : public Attempt {
     // A node with children may send a mean so far, or its own bytes if they do not contribute. In
     // turn, zeros must not enter a codec's memory, and are no first part.
     const bool leaf = branch.upstream_children[*child].below.size() == 1;
-    const bool own = key == this->key(Phase::part, Coding::up, from) &&
-                     (leaf || !is(Sums::in_turn));
-    const bool mixed = key == this->key(Phase::part, Coding::down, from) &&
-                       (!leaf || is(Sums::in_turn));
+    const bool own =
+        key == this->key(Phase::part, Coding::up, from) && (leaf || !is(Sums::in_turn));
+    const bool mixed =
+        key == this->key(Phase::part, Coding::down, from) && (!leaf || is(Sums::in_turn));
     if (!own && !mixed) return refuse(from, "a part that is not its own, or in another coding");
     if (weights_[*place] == kUnknownWeight) return refuse(from, "a part without a share before it");
     if (done_[piece] || is_here(piece, *place)) return refuse(from, "a part for the second time");
-    if (announced(piece, *child) == 0.0)
-      return refuse(from, "a part of those who bring nothing");
+    if (announced(piece, *child) == 0.0) return refuse(from, "a part of those who bring nothing");
     return true;
   }
 
@@ -471,13 +470,13 @@ class PlanAttempt final : public Attempt {
 
   const TreeSet& trees_;
   const ReducePlan::How& how_;
-  const std::uint32_t self_;               // place of this node
-  std::vector<double> weights_;            // by place; by_rank: only at roots
-  std::uint32_t pending_weights_ = 0;      // members whose weight is missing for the roster
-  std::map<std::uint32_t, Known> known_;   // by tree; follows from weights_
-  std::size_t to_reduce_ = 0;              // pieces whose root is this node
-  std::uint64_t begun_parts_ = 0;          // with a window: pieces posted so far
-  std::vector<bool> done_;                 // pieces that need no more parts
+  const std::uint32_t self_;              // place of this node
+  std::vector<double> weights_;           // by place; by_rank: only at roots
+  std::uint32_t pending_weights_ = 0;     // members whose weight is missing for the roster
+  std::map<std::uint32_t, Known> known_;  // by tree; follows from weights_
+  std::size_t to_reduce_ = 0;             // pieces whose root is this node
+  std::uint64_t begun_parts_ = 0;         // with a window: pieces posted so far
+  std::vector<bool> done_;                // pieces that need no more parts
   std::map<std::uint32_t, std::map<std::uint32_t, Part>> waiting_;  // by piece, place
   std::map<std::uint32_t, Reduction> sums_;                         // by piece, once a part is here
   std::map<std::pair<std::uint8_t, std::uint32_t>, Out> outbox_;    // (phase, piece)

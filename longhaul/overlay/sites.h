@@ -53,7 +53,7 @@ SitePlan plan_between(const flow::Wan&, const Partition&, bool circle);
 // Returns each tree `turns` times, every time with an equal part of its share. The k-th time, tree
 // t is led by the (t + k)-th of a site's members, in turn.
 ReducePlan over_sites(const std::vector<SiteTree>&, const SiteGroups&, std::uint32_t turns,
-                  std::size_t pieces);
+                      std::size_t pieces);
 ReducePlan over_sites(const SitePlan&, const SiteGroups&, std::size_t pieces);  // one turn
 
 // Returns the tree of each piece, by `shares`, which add up to 1. All trees have pieces in every

@@ -1,6 +1,6 @@
 #pragma once
-// A Topology is a method to form a mean from parts: where a vector is cut, and the plan by which its
-// pieces move (tree.h). One for each node, owned by its AgreedMean.
+// A Topology is a method to form a mean from parts: where a vector is cut, and the plan by which
+// its pieces move (tree.h). One for each node, owned by its AgreedMean.
 //
 // The nodes of some topologies agree on other plans while rounds continue (forest). For these are
 // the inputs from standing() on; the others ignore them.
@@ -9,10 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "longhaul/base/fields.h"
 #include "longhaul/core/turn.h"
 #include "longhaul/overlay/plan_attempt.h"
 
 namespace longhaul::overlay {
+
+// The setting `phases`, of a Config.
+void visit_phases(auto& self, auto&& visit) {
+  LONGHAUL_KEY(phases,
+               "streamed: a piece is sent on as soon as it is ready; sequential: once all of its "
+               "share, segment or tree is",
+               .choices = {"streamed", "sequential"});
+}
 
 // Messages and figures of a topology, outside of any exchange.
 struct TopologyOutput {
@@ -64,7 +73,9 @@ class Topology {
   virtual ReducePlan plan_since(Round, const Partition&) const { return {}; }
   // Called when this node has its contribution, which it sends unless standing() holds it.
   virtual void on_ready(const VectorId&, const Partition&, TopologyOutput&) {}
-  virtual void on_contributed(const VectorId&, Time now) { (void)now; }  // this node contributes now
+  virtual void on_contributed(const VectorId&, Time now) {
+    (void)now;
+  }  // this node contributes now
   virtual void on_mean_ready(const VectorId&, const Partition&, Time now, TopologyOutput&) {
     (void)now;
   }
@@ -77,8 +88,7 @@ class Topology {
   };
   virtual void on_moved(const Moved&, Time now) { (void)now; }
   virtual Status take(Rank from, const TopologyMessage&, TopologyOutput&) {
-    return malformed("notice of rank " + std::to_string(from) +
-                     ", which this overlay has none of");
+    return malformed("notice of rank " + std::to_string(from) + ", which this overlay has none of");
   }
 };
 

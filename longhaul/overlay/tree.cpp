@@ -136,8 +136,8 @@ TreeSet::TreeSet(const ReducePlan& plan, std::uint32_t place, std::uint32_t node
   for (std::uint32_t tree = 0; tree < trees(); ++tree) {
     if (pieces_[tree].empty()) continue;
     const bool all = sums == Sums::everywhere;
-    branches_[tree] = all ? star_branch(place, place, nodes)
-                          : branch_of(plan.trees[tree], place, nodes);
+    branches_[tree] =
+        all ? star_branch(place, place, nodes) : branch_of(plan.trees[tree], place, nodes);
     hops_ = std::max(hops_, hops_of(plan.trees[tree], nodes));
     for (const std::uint32_t one : branches_[tree].above) above.insert(one);
     if (all) above.insert(branches_[tree].below.begin(), branches_[tree].below.end());

@@ -1,7 +1,7 @@
 #pragma once
 // A ReducePlan is what an overlay is: trees along which the parts of a vector are reduced and their
-// mean is spread, and how. It is a plain value, made by a topology or read from a peer. A TreeSet is
-// the view of one node; PlanAttempt (plan_attempt.h) carries it out.
+// mean is spread, and how. It is a plain value, made by a topology or read from a peer. A TreeSet
+// is the view of one node; PlanAttempt (plan_attempt.h) carries it out.
 //
 // Nodes are numbered by their place in GroupMembers::members. A server that is no member has the
 // place behind the last member.
@@ -17,10 +17,12 @@ namespace longhaul::overlay {
 
 struct Tree {
   std::uint32_t root = 0;
-  // Receiver of a node's sum, and source of its mean; the root: itself. Both empty: a star, in which
-  // all stand right below the root.
+  // Receiver of a node's sum, and source of its mean; the root: itself. Both empty: a star, in
+  // which all stand right below the root.
   std::vector<std::uint32_t> reduce_to, spread_from;
-  std::uint32_t up(std::uint32_t place) const { return reduce_to.empty() ? root : reduce_to[place]; }
+  std::uint32_t up(std::uint32_t place) const {
+    return reduce_to.empty() ? root : reduce_to[place];
+  }
   std::uint32_t down(std::uint32_t place) const {
     return reduce_to.empty() ? root : spread_from[place];
   }
@@ -28,9 +30,9 @@ struct Tree {
 };
 
 enum class Sums : std::uint8_t {
-  mixed,      // a node sends up the mean of its own part and its children's, once it has all of them
-  in_turn,    // the same along paths; the weight comes with the part, and not from an announcement
-  by_rank,    // stars: the root adds up all parts in rank order, and rounds once
+  mixed,    // a node sends up the mean of its own part and its children's, once it has all of them
+  in_turn,  // the same along paths; the weight comes with the part, and not from an announcement
+  by_rank,  // stars: the root adds up all parts in rank order, and rounds once
   everywhere  // every node does so, for all pieces; no mean is sent
 };
 
@@ -107,8 +109,8 @@ class TreeSet {
   std::span<const std::uint32_t> inner() const { return inner_; }
   std::uint32_t hops() const { return hops_; }  // the most that a piece crosses: see hops_of()
   std::uint32_t lag() const { return lag_; }    // see ReducePlan; absent: the number of pieces
-  // Returns the nodes that need this node's weight: all above it in trees that have pieces, from the
-  // place after this node on. in_turn: the next in the circle, and the root of the first piece.
+  // Returns the nodes that need this node's weight: all above it in trees that have pieces, from
+  // the place after this node on. in_turn: the next in the circle, and the root of the first piece.
   std::span<const std::uint32_t> above() const { return above_; }
   // in_turn: the node before this one in the circle.
   std::optional<std::uint32_t> previous() const { return previous_; }

@@ -38,9 +38,12 @@ TEST(ReducePlan, WhatIsNoTreeIsRefused) {
   EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].spread_from.push_back(2); }), has("of 6 nodes"));
   EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[1] = 5; }), has("place 5 is nobody's"));
   EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[2] = 0; }), has("root stands below"));
-  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[3] = 3; }), has("place 3 is on no way"));
-  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[0] = 1; }), has("place 0 is on no way"));
-  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].spread_from[4] = 1; }), has("place 0 is on no way"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[3] = 3; }),
+              has("place 3 is on no way"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[0] = 1; }),
+              has("place 0 is on no way"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].spread_from[4] = 1; }),
+              has("place 0 is on no way"));
   EXPECT_THAT(with([](ReducePlan& f) { f.tree_of[1] = 1; }), has("a piece without a tree"));
   EXPECT_THAT(with([](ReducePlan& f) { f.tree_of.pop_back(); }), has("another number of pieces"));
   EXPECT_THAT(with([](ReducePlan& f) { f.trees.clear(); }), has("a piece without a tree"));

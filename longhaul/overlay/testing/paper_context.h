@@ -15,8 +15,9 @@ namespace longhaul::overlay::testing {
 // One node's part in an exchange of `length` values in pieces of `longest`, and what it is about.
 struct Table {
   using Maker = std::function<ReducePlan(const Partition&, const GroupMembers&)>;
-  Table(GroupMembers who, std::uint64_t length, std::uint32_t shards, std::uint64_t longest,
-        const Maker& by = [](const auto& grid, const auto& team) { return stars(grid, team); })
+  Table(
+      GroupMembers who, std::uint64_t length, std::uint32_t shards, std::uint64_t longest,
+      const Maker& by = [](const auto& grid, const auto& team) { return stars(grid, team); })
       : team(std::move(who)), grid(length, shards, longest), plan(grid, team, by(grid, team)) {}
   // One shard, whose pieces go along trees.
   Table(GroupMembers who, std::uint64_t length, std::uint64_t longest, const ReducePlan& forest)
