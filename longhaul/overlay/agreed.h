@@ -69,7 +69,8 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   std::optional<Outcome> poll(const VectorId& key) override {
     Group* group = find(key.group);
-    auto outcome = group ? group->poll(key) : std::nullopt;
+    Exchange* exchange = group ? find_in(group->exchanges(), key.range) : nullptr;
+    auto outcome = exchange ? exchange->poll(key.round) : std::nullopt;
     if (outcome && key == given_.id) outcome->gave = given_.took;
     return outcome;
   }

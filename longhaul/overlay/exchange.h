@@ -413,21 +413,15 @@ class Exchange {
     return *attempt;
   }
 
-  const Plan* plan_of(Round round) {
-    const Round since = common_.topology->standing(id(round)).since;
-    auto& plan = plans_[since];
-    if (!plan) plan = make_plan(since);
-    return plan.get();
-  }
-
   // Returns null if no worker is left.
-  std::unique_ptr<Plan> make_plan(Round since) const {
-    if (team_.members.empty()) return nullptr;
-    Topology& topology = *common_.topology;
-    if (since > 0) return std::make_unique<Plan>(grid_, team_, topology.plan_since(since, grid_));
-    if (const auto plan = topology.plan(grid_, team_))
-      return std::make_unique<Plan>(grid_, team_, *plan);
-    return std::make_unique<Plan>(grid_, team_);
+  const Plan* plan_of(Round round) {
+    const Topology& topology = *common_.topology;
+    const Round since = topology.standing(id(round)).since;
+    auto& known = plans_[since];
+    if (known || team_.members.empty()) return known.get();
+    const auto plan = since > 0 ? topology.plan_since(since, grid_) : topology.plan(grid_, team_);
+    known = std::make_unique<Plan>(grid_, team_, plan ? *plan : stars(grid_, team_));
+    return known.get();
   }
 
   // Attempts keep their plans, also if an early announcement opened one before its plan was known.

@@ -92,21 +92,25 @@ class Gather final : public Topology {
   }
 };
 
-// Returns a path of all members to the owner of each piece and back, along one circle.
+// Returns the path from the place behind `owner` round the circle to it, and from it to the place
+// before it.
+inline Tree circle_tree(const std::vector<std::uint32_t>& circle, std::uint32_t owner) {
+  Tree tree{.root = owner, .reduce_to = circle, .spread_from = circle};
+  for (std::size_t i = 0; i < circle.size(); ++i) {
+    const std::uint32_t from = circle[i], to = circle[(i + 1) % circle.size()];
+    tree.reduce_to[from] = from == owner ? owner : to;
+    tree.spread_from[to] = to == owner ? owner : from;
+  }
+  return tree;
+}
+
 // `circle`: all members in its order.
 inline ReducePlan circles(const Partition& grid, const GroupMembers& team,
                           const std::vector<Rank>& circle, bool streamed) {
   ReducePlan plan = stars(grid, team, {.sums = Sums::in_turn, .streamed = streamed});
-  for (Tree& tree : plan.trees) {
-    tree.reduce_to.assign(circle.size(), tree.root);
-    tree.spread_from = tree.reduce_to;
-    for (std::size_t i = 0; i < circle.size(); ++i) {
-      const std::uint32_t from = *team.index_of(circle[i]);
-      const std::uint32_t to = *team.index_of(circle[(i + 1) % circle.size()]);
-      if (from != tree.root) tree.reduce_to[from] = to;
-      if (to != tree.root) tree.spread_from[to] = from;
-    }
-  }
+  std::vector<std::uint32_t> places;
+  for (const Rank rank : circle) places.push_back(*team.index_of(rank));
+  for (Tree& tree : plan.trees) tree = circle_tree(places, tree.root);
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "longhaul/core/registry.h"
 #include "longhaul/flow/capacities.h"
 #include "longhaul/overlay/belief.h"
 #include "longhaul/overlay/pair_rates.h"

@@ -67,11 +67,6 @@ class Group {
     return told(range);
   }
 
-  std::optional<Outcome> poll(const VectorId& key) {
-    Exchange* exchange = find(key.range);
-    return exchange ? exchange->poll(key.round) : std::nullopt;
-  }
-
   void close() {  // tell_closed() follows
     for (const auto& [range, exchange] : exchanges_) LH_CHECK(!exchange.begun());
     closed_ = true;

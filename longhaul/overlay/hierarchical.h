@@ -14,30 +14,14 @@ inline bool has_root(std::string_view between) {
   return between == "hub" || between == "rack" || between == "binary";
 }
 
-inline Tree star_tree(std::uint32_t sites, std::uint32_t root) {
-  return {.root = root,
-          .reduce_to = std::vector<std::uint32_t>(sites, root),
-          .spread_from = std::vector<std::uint32_t>(sites, root)};
-}
-
-// Returns the circle from the site behind the owner to it, and from it to the one before it.
-inline Tree circle_tree(std::uint32_t sites, std::uint32_t owner) {
-  Tree tree = star_tree(sites, owner);
-  for (std::uint32_t site = 0; site < sites; ++site) {
-    if (site == owner) continue;
-    tree.reduce_to[site] = (site + 1) % sites;
-    tree.spread_from[site] = (site + sites - 1) % sites;
-  }
-  return tree;
-}
-
 // Returns the trees between sites, by the name of the overlay. hub, rack and binary have one, with
 // the site `root` as its root; ring has one for each owner, which passes its part of the vector
 // round.
 inline std::vector<SiteTree> trees_between(std::string_view overlay, const SiteGroups& groups,
                                            std::uint32_t root) {
   const std::uint32_t sites = groups.size();
-  if (overlay == "hub") return {{star_tree(sites, root)}};
+  std::vector<std::uint32_t> all(sites, root);
+  if (overlay == "hub") return {SiteTree{{root, all, all}}};
   // A server without workers at its site is the last site, and in none of the groups.
   const bool apart = groups.places[root].empty();
   if (overlay == "rack") return {{rack_tree(sites - (apart ? 1 : 0), 0, root)}};
@@ -48,9 +32,10 @@ inline std::vector<SiteTree> trees_between(std::string_view overlay, const SiteG
     return {{binary_tree(order)}};
   }
   LH_CHECK(overlay == "ring");
+  std::iota(all.begin(), all.end(), 0u);
   std::vector<SiteTree> trees;
   for (std::uint32_t owner = 0; owner < sites; ++owner)
-    trees.push_back({circle_tree(sites, owner), 1.0 / sites});
+    trees.push_back({circle_tree(all, owner), 1.0 / sites});
   return trees;
 }
 

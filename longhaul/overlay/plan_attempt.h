@@ -1,16 +1,18 @@
 #pragma once
 // The attempt of all overlays that are plans (tree.h). Every piece goes up its tree as parts, and
-// down again as a mean, in the bytes that the root wrote. What a node that is no leaf does with the
-// parts depends on the plan:
-// - mixed: it sends up the mean of the nodes below it and its own part, first its own and then its
-//   children's in ascending order,
-//       m <- m + (a / A) (z - m)    A: sum of the weights so far, with a
-//   in double, rounded once a node. A node without contributions below it sends its own bytes.
-// - in_turn: the same along a path, first what has come and then its own part (ring: Patarasu and
-//   Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009). Who starts
-//   a piece and has no contribution sends zeros of weight 0.
-// - by_rank: the root adds all parts up in rank order (reduction.h).
-// - everywhere: so does every node. Parts go to all, and no mean goes back.
+// down again as a mean, in the bytes that the root wrote. Inner nodes reduce the parts.
+//
+// mixed: A node sends up the mean of the nodes below it and its own part, first its own and then
+// its children's in ascending order,
+//     m <- m + (a / A) (z - m)    A: sum of the weights so far, with a
+// in double, rounded once a node. A node without contributions below it sends its own bytes.
+//
+// in_turn: The node adds its own part to the one that arrives (ring: Patarasu and Yuan, "Bandwidth
+// optimal all-reduce algorithms for clusters of workstations", 2009). The first node of the path
+// sends zeros of weight 0 if it has no contribution.
+//
+// by_rank: The root adds up all parts in rank order (reduction.h). everywhere: Every node does so,
+// and sends no mean.
 //
 // An announcement goes to all nodes above. So every node knows the weight below each child before
 // it mixes, and does not wait for nodes without a contribution.
@@ -34,7 +36,7 @@ class PlanAttempt final : public Attempt {
         to_reduce_(is(Sums::everywhere) ? spec.grid().pieces()
                                         : spec.plan->pieces_of(spec.team->self).size()),
         done_(spec.grid().pieces()) {
-    if (adds_up() && to_reduce_ == 0) return;  // of many nodes, the leaves know nothing
+    if (adds_up() && to_reduce_ == 0) return;  // leaves know no weights: there may be many
     weights_.assign(spec.team->nodes(), kUnknownWeight);
     pending_weights_ = std::uint32_t(spec.team->members.size());
     // A server that is no member does not contribute.
@@ -87,7 +89,7 @@ class PlanAttempt final : public Attempt {
     const bool mixed =
         key == this->key(Phase::part, Coding::down, from) && (!leaf || is(Sums::in_turn));
     if (!own && !mixed) return refuse(from, "a part that is not its own, or in another coding");
-    if (weights_[*place] == kUnknownWeight) return refuse(from, "a part without a share before it");
+    if (weights_[*place] == kUnknownWeight) return refuse(from, "a part before its share");
     if (done_[piece] || is_here(piece, *place)) return refuse(from, "a part for the second time");
     if (announced(piece, *child) == 0.0) return refuse(from, "a part of those who bring nothing");
     return true;
@@ -101,7 +103,7 @@ class PlanAttempt final : public Attempt {
       return Ok{};
     }
     const std::uint32_t place = *spec_.team->place_of(arrival.from);
-    if (done_[piece]) return refuse(arrival.from, "a part that nobody waits for");
+    if (done_[piece]) return refuse(arrival.from, "a part that was not awaited");
     // Parts that arrive before all announcements get their weights from these later.
     const auto weight = announced(piece, *upstream_child_of(branch_of(piece), place));
     if (weight && arrival.weight != *weight)
@@ -248,7 +250,7 @@ class PlanAttempt final : public Attempt {
     tell_contributors(std::span(weights_).first(spec_.team->members.size()), context);
   }
 
-  // Called when this node contributes, and when an announcement may let pieces go on.
+  // Called when this node contributes, and when an announcement may complete what pieces need.
   void go_on(std::uint32_t tree, AttemptContext& context) {
     const TreeNode& branch = trees_.branch(tree);
     const auto pieces = trees_.pieces(tree);
@@ -312,7 +314,7 @@ class PlanAttempt final : public Attempt {
            branch.way, context);
   }
 
-  // Goes on with a piece if all parts that it needs are here.
+  // Reduces and sends a piece if all its parts have arrived.
   void advance(std::size_t piece, AttemptContext& context) {
     if (done_[piece]) return;
     if (adds_up()) return add_up(piece, context);
@@ -368,8 +370,8 @@ class PlanAttempt final : public Attempt {
     double sum = 0;
     const auto add = [&](const std::vector<float>& part, double weight) {
       sum += weight;
-      const double share = weight / sum;
       if (mean.empty()) return mean.assign(part.begin(), part.end());
+      const double share = weight / sum;
       for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * (double(part[i]) - mean[i]);
     };
     const auto add_own = [&] {
@@ -478,8 +480,8 @@ class PlanAttempt final : public Attempt {
   std::uint64_t begun_parts_ = 0;         // with a window: pieces posted so far
   std::vector<bool> done_;                // pieces that need no more parts
   std::map<std::uint32_t, std::map<std::uint32_t, Part>> waiting_;  // by piece, place
-  std::map<std::uint32_t, Reduction> sums_;                         // by piece, once a part is here
-  std::map<std::pair<std::uint8_t, std::uint32_t>, Out> outbox_;    // (phase, piece)
+  std::map<std::uint32_t, Reduction> sums_;  // by piece, from its first part on
+  std::map<std::pair<std::uint8_t, std::uint32_t>, Out> outbox_;  // (phase, piece)
   // sequential: number of pieces of (phase, tree) that wait to be sent on
   std::map<std::pair<std::uint8_t, std::uint32_t>, std::uint64_t> held_;
 };

@@ -17,10 +17,11 @@ namespace longhaul::overlay {
 
 // The setting `phases`, of a Config.
 void visit_phases(auto& self, auto&& visit) {
-  LONGHAUL_KEY(phases,
-               "streamed: a piece is sent on as soon as it is ready; sequential: once all of its "
-               "share, segment or tree is",
-               .choices = {"streamed", "sequential"});
+  LONGHAUL_KEY(
+      phases,
+      "streamed: a piece is sent on when it is ready; sequential: when all of its share or "
+      "tree is",
+      .choices = {"streamed", "sequential"});
 }
 
 // Messages and figures of a topology, outside of any exchange.
@@ -49,8 +50,8 @@ class Topology {
     (void)members;
     return std::nullopt;
   }
-  // Returns the plan for a vector, the same at all nodes; nothing: routes are decided while the
-  // exchange runs, and pieces belong to the server or the workers as in stars().
+  // Returns the plan for a vector, the same at all nodes. Nothing: routes are decided while the
+  // exchange runs; pieces have the owners of stars().
   virtual std::optional<ReducePlan> plan(const Partition&, const GroupMembers&) const {
     return std::nullopt;
   }

@@ -63,8 +63,8 @@ Status check_tree(const Tree& tree, std::uint32_t members, std::uint32_t nodes) 
 TreeNode star_branch(std::uint32_t root, std::uint32_t place, std::uint32_t nodes) {
   TreeNode branch{.root = root, .reduce_to = root, .spread_from = root};
   branch.way = place == root ? 1 : 2;
-  if (place != root) return branch.above = {root}, branch;
-  for (std::uint32_t i = 0; i < nodes; ++i) {
+  if (place != root) branch.above = {root};
+  for (std::uint32_t i = 0; i < nodes && place == root; ++i) {
     branch.below.push_back(i);
     if (i != root) branch.upstream_children.push_back({i, {i}});
     if (i > 0) branch.downstream_children.push_back({(root + i) % nodes, 1});

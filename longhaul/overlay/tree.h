@@ -1,7 +1,7 @@
 #pragma once
-// A ReducePlan is what an overlay is: trees along which the parts of a vector are reduced and their
-// mean is spread, and how. It is a plain value, made by a topology or read from a peer. A TreeSet
-// is the view of one node; PlanAttempt (plan_attempt.h) carries it out.
+// A ReducePlan is an overlay as a value: trees along which the parts of a vector are reduced and
+// their mean is spread, and how. It is made by a topology or read from a peer. A TreeSet is the
+// view of one node; PlanAttempt (plan_attempt.h) carries it out.
 //
 // Nodes are numbered by their place in GroupMembers::members. A server that is no member has the
 // place behind the last member.
@@ -102,8 +102,8 @@ class TreeSet {
   std::uint32_t tree_of(std::size_t piece) const { return tree_of_[piece]; }
   const TreeNode& branch(std::uint32_t tree) const { return branches_[tree]; }
   std::span<const std::uint32_t> pieces(std::uint32_t tree) const { return pieces_[tree]; }
-  // Returns the trees with pieces, in the order in which this node sends its parts; by_rank: from
-  // the root after this node on, so that traffic spreads if all do so.
+  // Returns the trees with pieces, in the order in which this node sends its parts. by_rank: it
+  // begins with the root after this node, so that traffic spreads if all do so.
   std::span<const std::uint32_t> order() const { return order_; }
   // Returns those in which this node is no leaf.
   std::span<const std::uint32_t> inner() const { return inner_; }

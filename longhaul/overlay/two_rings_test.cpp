@@ -3,9 +3,11 @@
 // rates of [wan], so this overlay has no name in a job file.
 //
 // Invariants: and R-2.4 (agreed_test.cpp).
+#include <numeric>
+
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/hierarchical.h"
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/testing/exchange.h"
 
 namespace longhaul::overlay {
@@ -23,9 +25,11 @@ class TwoRings final : public Topology {
 
   std::optional<ReducePlan> plan(const Partition& grid, const GroupMembers& team) const override {
     const auto members = std::uint32_t(team.members.size());
+    std::vector<std::uint32_t> circle(members);
+    std::iota(circle.begin(), circle.end(), 0u);
     ReducePlan plan;
     for (std::uint32_t owner = 0; owner < members; ++owner) {
-      const Tree tree = circle_tree(members, owner);
+      const Tree tree = circle_tree(circle, owner);
       plan.trees.push_back(tree);
       plan.trees.push_back({owner, tree.spread_from, tree.reduce_to});  // the other way
     }
