@@ -33,7 +33,7 @@ class AgreedMean final : public Overlay, private VectorPort {
                 .view = all_of_job(place),
                 .changed = {}} {
     LH_CHECK(common_.transfer && common_.topology);
-    own(*common_.transfer);
+    own(*common_.transfer, {Common::kTransfer, ""});
     common_.transfer->attach(*this);
     groups_.try_emplace(0, common_, std::uint32_t{0}, common_.workers);
   }
@@ -55,8 +55,7 @@ class AgreedMean final : public Overlay, private VectorPort {
       return malformed("group " + std::to_string(key.group) + " is begun with the members " +
                        list_ranks(named) + "; it has " + list_ranks(group.team().workers));
     if (given.loss) common_.transfer->training_loss(*given.loss);
-    GroupTurn both = this->both(turn);
-    LH_TRY(group.begin(key, given, both));
+    LH_TRY(group.begin(key, given, turn));
     measure(turn);
     finish(turn);
     return Ok{};
@@ -70,7 +69,8 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   std::optional<Outcome> poll(const VectorId& key) override {
     Group* group = find(key.group);
-    auto outcome = group ? group->poll(key) : std::nullopt;
+    Exchange* exchange = group ? find_in(group->exchanges(), key.range) : nullptr;
+    auto outcome = exchange ? exchange->poll(key.round) : std::nullopt;
     if (outcome && key == given_.id) outcome->gave = given_.took;
     return outcome;
   }
@@ -79,8 +79,7 @@ class AgreedMean final : public Overlay, private VectorPort {
     LH_CHECK(group != 0);
     Group* known = find(group);
     if (!known) return;
-    GroupTurn both = this->both(turn);
-    known->close(both);
+    known->close();
     finish(turn);
   }
 
@@ -98,24 +97,24 @@ class AgreedMean final : public Overlay, private VectorPort {
     if (team.members.empty()) return std::nullopt;
     const Topology& topology = *common_.topology;
     const Partition grid = topology.cut(length, team.shards(), common_.place.longest_piece());
-    const auto routes = topology.routes(grid, team);
-    if (!routes) return std::nullopt;
+    const auto plan = topology.plan(grid, team);
+    if (!plan) return std::nullopt;
     struct Sum {
       std::uint64_t values = 0, part = 0, mean = 0;  // bytes of a part and of the mean
     };
     Traffic traffic;
-    std::vector<Sum> sums(routes->forest.trees.size());
+    std::vector<Sum> sums(plan->trees.size());
     for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
-      Sum& sum = sums[routes->forest.tree_of[piece]];
+      Sum& sum = sums[plan->tree_of[piece]];
       const std::uint64_t values = grid.range(piece).length;
       sum.values += values;
       sum.part += common_.coder.size(Coding::up, grid.range(piece));
-      sum.mean += common_.coder.size(routes->means, grid.range(piece));
+      sum.mean += common_.coder.size(plan->how.means, grid.range(piece));
     }
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const Tree& tree = routes->forest.trees[i];
+      const Tree& tree = plan->trees[i];
       if (sums[i].values == 0) continue;
-      if (routes->all_to_all) {
+      if (plan->how.sums == Sums::everywhere) {
         for (const Rank from : team.members)
           for (const Rank to : team.members)
             if (from != to) traffic.loads[{from, to}].reduce += sums[i].part;
@@ -124,10 +123,10 @@ class AgreedMean final : public Overlay, private VectorPort {
       for (std::uint32_t place = 0; place < team.nodes(); ++place) {
         if (place == tree.root) continue;
         const Rank self = team.node(place);
-        traffic.loads[{self, team.node(tree.reduce_to[place])}].reduce += sums[i].part;
-        traffic.loads[{team.node(tree.spread_from[place]), self}].spread += sums[i].mean;
+        traffic.loads[{self, team.node(tree.up(place))}].reduce += sums[i].part;
+        traffic.loads[{team.node(tree.down(place)), self}].spread += sums[i].mean;
       }
-      const Depths depths = depths_of(tree);
+      const Depths depths = depths_of(tree, team.nodes());
       traffic.trees.push_back(
           {team.node(tree.root), double(sums[i].values) / double(length), depths.up, depths.down});
     }
@@ -149,30 +148,29 @@ class AgreedMean final : public Overlay, private VectorPort {
       if (before.has(rank) != now.has(rank) || before.since(rank) != now.since(rank))
         common_.changed[rank] = now.epoch;
     common_.view = now;
-    GroupTurn both = this->both(turn);
-    for (auto& [number, group] : groups_) group.on_view(both);
+    for (auto& [number, group] : groups_) group.on_view(turn);
     finish(turn);
   }
 
   void on_timer(TimerId, Turn& turn) override {
     alarm_.reset();
-    GroupTurn both = this->both(turn);
-    for (auto& [number, group] : groups_) group.on_time(both);
+    each([&](Exchange& exchange) { exchange.on_time(turn); });
     finish(turn);
   }
 
   void on_progress(Turn& turn) override {
-    GroupTurn both = this->both(turn);
     while (auto arrival = common_.transfer->arrived()) {
-      Group* group = find(arrival->key.vector.group);
-      if (group)
-        group->take(std::move(*arrival), both);
+      const auto exchange = current(arrival->key.epoch, arrival->key.vector);
+      if (exchange && *exchange)
+        (*exchange)->take(std::move(*arrival), turn);
       else
-        (void)both.late(arrival->key.vector.round);
+        (void)late(arrival->key.vector.round, turn);
     }
     measure(turn);
     common_.arrived.clear();
-    for (auto& [number, group] : groups_) group.settle(both);
+    each([&](Exchange& exchange) {
+      if (!exchange.idle()) exchange.settle(turn);  // some may have been sent out
+    });
     finish(turn);
   }
 
@@ -207,28 +205,42 @@ class AgreedMean final : public Overlay, private VectorPort {
  private:
   // VectorPort
   Payload encoded(const TransferKey& key, Range range) override {
-    return groups_.at(key.vector.group).encoded(key, range);
+    return exchange_of(key).encoded(key, range);
   }
 
   Status admit(Rank from, const TransferKey& key, Range range) override {
-    if (const Group* group = find(key.vector.group)) return group->admit(from, key, range);
-    if (is_over(key.epoch)) return Ok{};  // decode() ignores it
-    return malformed("piece of a vector that no node has announced");
+    LH_LET(exchange, current(key.epoch, key.vector));
+    return exchange ? exchange->admit(from, key, range) : Status(Ok{});  // decode() ignores it
   }
 
   Result<std::vector<float>> decode(const TransferKey& key, Range range,
                                     const Payload& bytes) override {
-    const Group* group = find(key.vector.group);
-    if (!group) return std::vector<float>{};
-    return group->decode(key, range, bytes);
+    if (!find(key.vector.group)) return std::vector<float>{};
+    LH_LET(exchange, current(key.epoch, key.vector));
+    if (!exchange) return std::vector<float>{};
+    auto values = common_.coder.read(key.vector, key.coding, range, bytes);
+    if (values && Phase(key.phase) == Phase::mean) common_.arrived.push_back({key, range, bytes});
+    return values;
   }
 
   std::span<const float> part_values(const TransferKey& key, Range range) override {
-    return groups_.at(key.vector.group).part_values(key, range);
+    return exchange_of(key).part_values(key, range);
   }
 
   Payload encode_part(const TransferKey& key, Range range, std::span<const float> values) override {
-    return groups_.at(key.vector.group).encode_part(key, range, values);
+    return common_.coder.write(key.vector, key.coding, range, values);
+  }
+
+  // Returns the exchange that this node sends for.
+  Exchange& exchange_of(const TransferKey& key) {
+    return groups_.at(key.vector.group).exchanges().at(key.vector.range);
+  }
+
+  // Returns the exchange of a piece that has arrived; null: it is late.
+  Result<Exchange*> current(Epoch epoch, const VectorId& vector) {
+    if (Group* group = find(vector.group)) return group->current(epoch, vector);
+    if (is_over(epoch)) return static_cast<Exchange*>(nullptr);
+    return malformed("piece of a vector that no node has announced");
   }
 
   Status take(Rank from, const Announcement& share, Turn& turn) {
@@ -253,60 +265,40 @@ class AgreedMean final : public Overlay, private VectorPort {
       LH_LET(opened, open(from, number, one.members, one.epoch));
       group = opened;
     }
-    GroupTurn both = this->both(turn);
-    if (!group) return both.late(round);
-    if (std::is_same_v<M, Report> && is_new && common_.newcomer()) group->recover(both);
-    const Status taken = group->take(from, one, both);
+    if (!group) return late(round, turn);
+    if (std::is_same_v<M, Report> && is_new && common_.newcomer()) group->recover(turn);
+    const Status taken = group->take(from, one, turn);
     if (is_new && !taken) drop(number);
     return taken;
-  }
-
-  // Takes a note, perhaps the last one after all members have closed the group and this node has
-  // dropped it.
-  Status take(Rank from, const AttemptMessage& note, Turn& turn) {
-    if (find(note.vector.group)) return pass_on(from, note, turn);
-    return both(turn).late(note.vector.round);
   }
 
   Status take(Rank from, const TopologyMessage& notice, Turn& turn) {
     Group& all = groups_.at(0);
     const GroupMembers& team = all.team();
-    ReplanningTopology* const replanning = common_.topology->replanning();
-    GroupTurn both = this->both(turn);
-    if (!replanning)
-      return malformed("notice of rank " + std::to_string(from) +
-                       ", which this overlay has none of");
     if (notice.epoch > team.epoch) return malformed("notice of an epoch to come");
-    if (notice.epoch < team.epoch) return both.late(0);
+    if (notice.epoch < team.epoch) return late(0, turn);
     if (!team.index_of(from) || !team.takes_part() || from == team.self)
       return malformed("notice of who takes no part");
     TopologyOutput output;
-    LH_TRY(replanning->take(from, notice, output));
+    LH_TRY(common_.topology->take(from, notice, output));
     output.carry_out(team.epoch, turn);
-    all.contribute_held(both);
+    all.contribute_held(turn);
     return Ok{};
   }
 
   Status take(Rank from, const Closed& closed, Turn& turn) {
-    GroupTurn both = this->both(turn);
-    if (Group* group = find(closed.group)) return group->take(from, closed, both);
-    return both.late(0);
+    Group* group = find(closed.group);
+    return group ? group->take(from, closed) : late(0, turn);
   }
 
-  Status take(Rank from, const Contributors& roster, Turn& turn) {
-    return pass_on(from, roster, turn);
-  }
-
-  Status take(Rank from, const Fetch& fetch, Turn& turn) { return pass_on(from, fetch, turn); }
-
+  // Takes a note, a roster or a request. A note may be the last one after all members have closed
+  // the group and this node has dropped it.
   template <class M>
-  Status pass_on(Rank from, const M& one, Turn& turn) {
-    const std::uint32_t group = one.vector.group;
-    GroupTurn both = this->both(turn);
-    Group* known = find(group);
-    if (known) return known->take(from, one, both);
-    if (is_over(one.epoch)) return both.late(one.vector.round);
-    return malformed(std::string(M::kName) + " of group " + std::to_string(group) +
+  Status take(Rank from, const M& one, Turn& turn) {
+    if (Group* group = find(one.vector.group)) return group->take(from, one, turn);
+    if (std::is_same_v<M, AttemptMessage> || is_over(one.epoch))
+      return late(one.vector.round, turn);
+    return malformed(std::string(M::kName) + " of group " + std::to_string(one.vector.group) +
                      ", which no node has begun");
   }
 
@@ -340,13 +332,16 @@ class AgreedMean final : public Overlay, private VectorPort {
     return count;
   }
 
-  GroupTurn both(Turn& turn) { return {turn, within(*common_.transfer, turn)}; }
+  void each(auto&& visit) {
+    for (auto& [number, group] : groups_)
+      for (auto& [range, exchange] : group.exchanges()) visit(exchange);
+  }
+
   // Handles the vectors that the host has accepted. The slowest receiver's time is that of a
   // contribution.
   void measure(Turn& turn) {
     while (const auto sent = common_.transfer->sent()) {
-      if (ReplanningTopology* const replanning = common_.topology->replanning())
-        replanning->on_moved({sent->to, true, sent->bytes, sent->elapsed}, turn.now());
+      common_.topology->on_moved({sent->to, true, sent->bytes, sent->elapsed}, turn.now());
       const VectorId& id = sent->key.vector;
       const bool is_old = id.group == given_.id.group && id.round < given_.id.round;
       if (Phase(sent->key.phase) != Phase::part || id.range != 0 || is_old) continue;
@@ -358,14 +353,15 @@ class AgreedMean final : public Overlay, private VectorPort {
   // Called after every input: drops groups that have ended, and sets the one timer for the earliest
   // due time.
   void finish(Turn& turn) {
-    GroupTurn both = this->both(turn);
     std::vector<std::uint32_t> over;
-    std::optional<Time> first;
     for (auto& [number, group] : groups_) {
-      group.tell_closed(both);
+      group.tell_closed(turn);
       if (group.over()) over.push_back(number);
-      if (const auto due = group.due(); due && (!first || *due < *first)) first = due;
     }
+    std::optional<Time> first;
+    each([&](const Exchange& exchange) {
+      if (const auto due = exchange.due(); due && (!first || *due < *first)) first = due;
+    });
     for (const std::uint32_t number : over) drop(number);
     if (first == alarm_) return;
     alarm_ = first;
@@ -373,7 +369,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   }
 
   void drop(std::uint32_t group) {
-    groups_.at(group).end_attempts();
+    for (auto& [range, exchange] : groups_.at(group).exchanges()) exchange.end_attempts();
     groups_.erase(group);
     common_.topology->on_team(group, nullptr);
     common_.coder.forget(group);

@@ -28,7 +28,7 @@
 #include <gtest/gtest.h>
 
 #include "longhaul/base/testing/effort.h"
-#include "longhaul/overlay/fixed_trees.h"
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/testing/forms.h"
 
 namespace longhaul::overlay {

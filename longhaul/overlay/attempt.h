@@ -1,8 +1,8 @@
 #pragma once
 // An Attempt is one node's part in one try to form the mean of one round in one epoch. The attempt
 // decides which pieces this node sends to which nodes, until the mean has arrived or a new view
-// ends it. An Exchange (exchange.h) owns attempts and gives them their inputs; a Topology makes
-// them.
+// ends it. An Exchange (exchange.h) owns attempts and gives them their inputs; a Topology
+// (topology.h) makes them.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -229,125 +229,6 @@ class Attempt {
   bool contributed_ = false;
   double weight_ = 0;
   std::set<TransferKey> posted_;
-};
-
-// The routes of all pieces of a vector as trees, also for topologies that work without trees.
-struct RoutePlan {
-  Forest forest;
-  Coding means = Coding::down;  // coding in which the mean is sent
-  bool all_to_all = false;      // parts go from every member to all others, along no tree; no mean
-};
-
-// The messages and figures of a topology, outside of any exchange.
-class TopologyOutput {
- public:
-  // Sends to the topology of another member; carry_out() sets the epoch.
-  void tell(Rank to, TopologyMessage notice) { told_.emplace_back(to, std::move(notice)); }
-  void record(std::string name, Round round, double value) {  // a figure of the run
-    figures_.emplace_back(std::move(name), round, value);
-  }
-  void carry_out(Epoch epoch, Turn& turn) {
-    for (auto& [to, notice] : told_) {
-      notice.epoch = epoch;
-      turn.send(to, notice, {}, kControl);
-    }
-    for (const auto& [name, round, value] : figures_) turn.record(name, round, value);
-  }
-
- private:
-  std::vector<std::pair<Rank, TopologyMessage>> told_;
-  std::vector<std::tuple<std::string, Round, double>> figures_;
-};
-
-// The additional interface of a topology whose nodes agree on trees and replace them while rounds
-// continue (forest).
-class ReplanningTopology {
- public:
-  virtual ~ReplanningTopology() = default;
-  struct Standing {
-    // First round of the trees of this exchange; 0: they are those of Topology::forest(). Other
-    // trees have another first round.
-    Round since = 0;
-    // Reason why this node may not contribute yet; nothing: it may.
-    std::optional<std::string> hold = {};
-  };
-  virtual Standing standing(const VectorId&) const = 0;  // asked again after each TopologyMessage
-  virtual Forest forest_since(Round, const Partition&) const = 0;
-  // Called when this node has its contribution, which it sends unless standing() holds it.
-  virtual void on_ready(const VectorId&, const Partition&, TopologyOutput&) = 0;
-  virtual void on_contributed(const VectorId&, Time now) = 0;  // this node contributes now
-  virtual void on_mean_ready(const VectorId&, const Partition&, Time now, TopologyOutput&) = 0;
-  // A range of a vector that arrived from `peer`, or that the host has accepted for sending to it.
-  struct Moved {
-    Rank peer = 0;
-    bool sent = false;
-    std::uint64_t bytes = 0;
-    Time waited{0};  // time since the transfer received it; of a sent range only
-  };
-  virtual void on_moved(const Moved&, Time now) = 0;
-  virtual Status take(Rank from, const TopologyMessage&, TopologyOutput&) = 0;
-};
-
-// A method to form a mean from parts.
-class Topology {
- public:
-  virtual ~Topology() = default;
-  // Cuts a vector of `length` values for `workers` workers; no piece is longer than `chunk`.
-  virtual Partition cut(std::uint64_t length, std::uint32_t workers, std::uint64_t chunk) const {
-    (void)workers;
-    return {length, 1, chunk};
-  }
-  // Returns the node that owns all pieces, if there is one.
-  virtual std::optional<Rank> server(const std::vector<Rank>& members, const View&) const {
-    (void)members;
-    return std::nullopt;
-  }
-  // Returns the trees for the pieces of a vector, the same at all nodes; nothing: there are none,
-  // and Plan assigns the pieces to workers.
-  virtual std::optional<Forest> forest(const Partition&, const GroupMembers&) const {
-    return std::nullopt;
-  }
-  // Returns the complete traffic of an exchange to which all contribute, for display. Without a
-  // forest, each piece has a star around its owner: all parts go straight to it, and the mean back.
-  // Nothing: routes are decided while the exchange runs.
-  virtual std::optional<RoutePlan> routes(const Partition& grid, const GroupMembers& team) const {
-    if (auto forest = this->forest(grid, team)) return RoutePlan{*std::move(forest)};
-    const Plan plan(grid, team);
-    RoutePlan routes;
-    for (const Rank owner : plan.owners()) {
-      const std::uint32_t root = team.place_of(owner).value();
-      const std::vector<std::uint32_t> to_root(team.nodes(), root);
-      routes.forest.trees.push_back({root, to_root, to_root});
-    }
-    for (std::size_t piece = 0; piece < grid.pieces(); ++piece) {
-      const auto owners = plan.owners();
-      const auto owner = std::ranges::lower_bound(owners, plan.owner(piece));
-      routes.forest.tree_of.push_back(std::uint32_t(owner - owners.begin()));
-    }
-    return routes;
-  }
-
-  virtual std::unique_ptr<Attempt> open(const ExchangeSpec&) const = 0;
-  // Called when a group has a new team, after all its attempts have ended; null: the group has
-  // ended.
-  virtual void on_team(std::uint32_t group, const GroupMembers*) { (void)group; }
-  virtual void state(Archive&) {}
-
-  // Returns null unless the nodes of the topology agree on trees. state() covers its state.
-  virtual ReplanningTopology* replanning() { return nullptr; }
-};
-
-// A topology with a server: `server`, [roles] server, or the lowest live worker if that is absent
-// or lost.
-class ServedTopology : public Topology {
- public:
-  explicit ServedTopology(std::optional<Rank> server) : server_(server) {}
-  std::optional<Rank> server(const std::vector<Rank>& members, const View& view) const override {
-    return server_ && view.has(*server_) ? *server_ : members.front();
-  }
-
- private:
-  const std::optional<Rank> server_;
 };
 
 }  // namespace longhaul::overlay

@@ -8,8 +8,8 @@
 #include "longhaul/core/testing/machine_net.h"
 #include "longhaul/core/testing/narrow.h"
 #include "longhaul/overlay/agreed.h"
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/messages.h"
-#include "longhaul/overlay/owners.h"
 #include "longhaul/overlay/testing/paper_context.h"
 
 namespace longhaul::overlay {

@@ -1,5 +1,5 @@
 // Invariants: the tree, here: agreed_test.cpp.
-#include "longhaul/overlay/fixed_trees.h"
+#include "longhaul/overlay/fixed_plans.h"
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,9 @@ Place seeded_place(std::uint64_t seed, std::uint32_t nodes) {
 }
 
 Places parents(const Binary& binary, const GroupMembers& team) {
-  const auto forest = binary.forest(Partition(1, 1, 1), team);
+  const auto forest = binary.plan(Partition(1, 1, 1), team);
   const auto members = std::uint32_t(team.members.size());
-  EXPECT_TRUE(check_forest(*forest, members, team.nodes(), 1));
+  EXPECT_TRUE(check_plan(*forest, members, team.nodes(), 1));
   return forest->trees[0].reduce_to;
 }
 

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "longhaul/core/coder.h"
-#include "longhaul/overlay/attempt.h"
 #include "longhaul/overlay/messages.h"
+#include "longhaul/overlay/topology.h"
 
 namespace longhaul::overlay {
 
@@ -32,6 +32,12 @@ struct Common {
   };
   std::vector<Arrived> arrived = {};
 
+  static constexpr std::uint8_t kTransfer = 0;  // the transfer's number among AgreedMean's children
+  void begin(Outgoing outgoing, Turn& turn) {
+    Turn below = turn.child(kTransfer);
+    transfer->begin(std::move(outgoing), below);
+  }
+
   bool newcomer() const { return place.comes_back(); }
   // Returns the newest view in which one of these ranks, or a server, was lost or returned. All
   // these ranks get the same result, however else their views differ.
@@ -47,17 +53,11 @@ struct Common {
   std::uint64_t longest_vector() const { return 2 * place.layout->size() + 1024; }
 };
 
-// The turn of an overlay, and the same turn for its transfer.
-struct GroupTurn {
-  Turn& own;
-  Turn transfer;
-  Time now() const { return own.now(); }
-  // Counts a late message, which is not the sender's fault.
-  Status late(Round round) {
-    own.record("late", round, 1);
-    return Ok{};
-  }
-};
+// Counts a late message, which is not the sender's fault.
+inline Status late(Round round, Turn& turn) {
+  turn.record("late", round, 1);
+  return Ok{};
+}
 
 // A mean that is assembled piece by piece. At most one is kept per exchange: that of the last
 // round, until the first piece of the next shows that all members have the last.
@@ -115,17 +115,14 @@ class Exchange {
   }
 
   // Contributes to the round that has begun, unless the topology holds it back.
-  void contribute(GroupTurn& turn) {
+  void contribute(Turn& turn) {
     const VectorId key = id(next_);
-    ReplanningTopology* const replanning = common_.topology->replanning();
-    if (replanning) {
-      TopologyOutput output;
-      replanning->on_ready(key, grid_, output);
-      output.carry_out(team_.epoch, turn.own);
-    }
-    held_ = replanning && replanning->standing(key).hold;
+    TopologyOutput output;
+    common_.topology->on_ready(key, grid_, output);
+    output.carry_out(team_.epoch, turn);
+    held_ = common_.topology->standing(key).hold.has_value();
     if (held_) return;
-    if (replanning) replanning->on_contributed(key, turn.now());
+    common_.topology->on_contributed(key, turn.now());
     AttemptContext context = this->context(next_, turn.now());
     sent_.assign(grid_.pieces(), false);
     attempt(next_).contribute(grid_.length(), weight_, context);
@@ -140,7 +137,7 @@ class Exchange {
   }
 
   // --- messages and pieces of this epoch, of rounds that have not ended, at most one ahead
-  Status take(Rank from, const Announcement& share, GroupTurn& turn) {
+  Status take(Rank from, const Announcement& share, Turn& turn) {
     const Round round = share.vector.round;
     AttemptContext context = this->context(round, turn.now());
     LH_TRY(attempt(round).take_announcement(from, share, context));
@@ -149,7 +146,7 @@ class Exchange {
     return Ok{};
   }
 
-  Status take(Rank from, const Contributors& roster, GroupTurn& turn) {
+  Status take(Rank from, const Contributors& roster, Turn& turn) {
     const Round round = roster.vector.round;
     if (!begun_ || round != next_ || roster.vector.origin != from)
       return malformed("roster of a round that lacks this node's part");
@@ -172,12 +169,12 @@ class Exchange {
   }
 
   // An attempt that still serves others takes messages after its round has ended here.
-  Status take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
+  Status take(Rank from, const AttemptMessage& note, Turn& turn) {
     const Round round = note.vector.round;
     const auto attempt = attempts_.find(round);
     if (attempt == attempts_.end()) {
       if (round >= lowest_ && from != team_.self) return malformed("note without a share before");
-      return turn.late(round);
+      return late(round, turn);
     }
     AttemptContext context = this->context(round, turn.now());
     const Status heard = attempt->second->take_message(from, note, context);
@@ -213,19 +210,17 @@ class Exchange {
     return Ok{};
   }
 
-  void take(Arrival&& arrival, GroupTurn& turn) {
+  void take(Arrival&& arrival, Turn& turn) {
     const TransferKey key = arrival.key;
     const std::size_t piece = grid_.find(arrival.range).value();
     const Round round = key.vector.round;
     const auto under_way = attempts_.find(round);
     if (under_way != attempts_.end()) {
       const auto wanted = under_way->second->admit(arrival.from, key, piece);
-      if (wanted && !*wanted) return void(turn.late(round));
+      if (wanted && !*wanted) return void(late(round, turn));
     }
-    if (ReplanningTopology* const replanning = common_.topology->replanning())
-      replanning->on_moved(
-          {.peer = arrival.from, .bytes = common_.coder.size(key.coding, arrival.range)},
-          turn.now());
+    common_.topology->on_moved(
+        {.peer = arrival.from, .bytes = common_.coder.size(key.coding, arrival.range)}, turn.now());
     if (Phase(key.phase) == Phase::repair) {
       put_piece(round, piece, arrival.values);
       return settle(turn);
@@ -234,8 +229,7 @@ class Exchange {
     for (const Common::Arrived& one : common_.arrived)
       if (one.key == key && one.range == arrival.range) bytes = one.bytes;
     AttemptContext context = this->context(round, turn.now(), std::move(bytes));
-    if (!attempt(round).take(std::move(arrival), piece, context))
-      turn.own.record("refused", round, 1);
+    if (!attempt(round).take(std::move(arrival), piece, context)) turn.record("refused", round, 1);
     carry_out(round, context, turn);
     settle(turn);
   }
@@ -265,10 +259,6 @@ class Exchange {
     return own.empty() ? own : own.subspan(range.offset, range.length);
   }
 
-  Payload encode_part(const TransferKey& key, Range range, std::span<const float> values) {
-    return common_.coder.write(key.vector, key.coding, range, values);
-  }
-
   // Returns the time when an attempt must be woken.
   std::optional<Time> due() const {
     std::optional<Time> first;
@@ -277,7 +267,7 @@ class Exchange {
     return first;
   }
 
-  void on_time(GroupTurn& turn) {
+  void on_time(Turn& turn) {
     for (const auto& [round, attempt] : attempts_) {
       if (!attempt->due() || *attempt->due() > turn.now()) continue;
       AttemptContext context = this->context(round, turn.now());
@@ -288,7 +278,7 @@ class Exchange {
   }
 
   // Called after everything that may have completed a round here.
-  void settle(GroupTurn& turn) {
+  void settle(Turn& turn) {
     if (begun_ && mean_.whole() && mean_.round == next_) end_round(turn);
     for (auto it = attempts_.begin(); it != attempts_.end();) {
       const auto& [round, attempt] = *it++;
@@ -321,9 +311,9 @@ class Exchange {
   }
 
   // Fetches the mean of the current round.
-  void fetch_from(Rank rank, GroupTurn& turn) {
+  void fetch_from(Rank rank, Turn& turn) {
     source_ = rank;
-    turn.own.send(rank, Fetch{team_.epoch, id(next_)}, {}, kControl);
+    turn.send(rank, Fetch{team_.epoch, id(next_)}, {}, kControl);
   }
 
   // Returns true if this node has the whole mean.
@@ -332,16 +322,16 @@ class Exchange {
   }
 
   // Sends the mean to a member that asks for it. An Error: it asks for the second time.
-  Status repair(Rank to, GroupTurn& turn) {
+  Status repair(Rank to, Turn& turn) {
     if (!served_.insert(to).second) return malformed("fetch for the second time");
     Contributors roster = contributors_of(team_, own_key(mean_.round), mean_.counted, mean_.weight);
     roster.formed = mean_.epoch;
-    turn.own.send(to, roster, {}, kControl);
+    turn.send(to, roster, {}, kControl);
     if (mean_.counted.empty()) return Ok{};
     Outgoing repair{repair_key(), to, {}, mean_.weight, kBulk};
     for (std::size_t piece = 0; piece < grid_.pieces(); ++piece)
       repair.ranges.push_back(grid_.range(piece));
-    common_.transfer->begin(std::move(repair), turn.transfer);
+    common_.begin(std::move(repair), turn);
     return Ok{};
   }
 
@@ -365,7 +355,7 @@ class Exchange {
   std::string waiting_for() const {
     const std::string round = "round " + std::to_string(next_) + ": ";
     if (source_) return round + "repair from " + std::to_string(*source_);
-    if (held_) return round + common_.topology->replanning()->standing(id(next_)).hold.value_or("");
+    if (held_) return round + common_.topology->standing(id(next_)).hold.value_or("");
     const bool some = mean_.kept && mean_.round == next_;
     return attempts_.at(next_)->waiting_for(some ? mean_.have : std::vector<bool>{});
   }
@@ -391,27 +381,26 @@ class Exchange {
     return AttemptContext(buffers, now, std::move(arrived));
   }
 
-  void carry_out(Round round, AttemptContext& context, GroupTurn& turn) {
+  void carry_out(Round round, AttemptContext& context, Turn& turn) {
     for (const auto& [piece, values] : context.means) put_piece(round, piece, values);
     for (auto& [counted, weight] : context.contributors_known)
       put_contributors(round, std::move(counted), weight, team_.epoch);
     // With the service of the pieces and before them: an announcement arrives first.
-    for (const auto& [to, share] : context.shares) turn.own.send(to, share, {}, kBulk);
+    for (const auto& [to, share] : context.shares) turn.send(to, share, {}, kBulk);
     for (AttemptActions::Told& told : context.notes) {
       told.note.epoch = team_.epoch;
       told.note.vector = {told.about, team_.self};
-      turn.own.send(told.to, told.note, {}, told.service);
+      turn.send(told.to, told.note, {}, told.service);
     }
     if (context.roster) {
       Message message;  // one buffer for all receivers
       message.kind = Contributors::kKind;
       message.head = Payload(share(to_wire(*context.roster)));
-      for (const Rank to : context.contributors_to) turn.own.send(to, message, kControl);
+      for (const Rank to : context.contributors_to) turn.send(to, message, kControl);
     }
     for (const auto& [key, to] : context.cancelled) common_.transfer->cancel(key, to);
-    for (Outgoing& outgoing : context.posts)
-      common_.transfer->begin(std::move(outgoing), turn.transfer);
-    if (!context.given_up.empty()) turn.own.fail(context.given_up);
+    for (Outgoing& outgoing : context.posts) common_.begin(std::move(outgoing), turn);
+    if (!context.given_up.empty()) turn.fail(context.given_up);
   }
 
   VectorId id(Round round) const { return {round, group_, range_}; }
@@ -424,35 +413,21 @@ class Exchange {
     return *attempt;
   }
 
-  const Plan* plan_of(Round round) {
-    const Round since = this->since(round);
-    auto& plan = plans_[since];
-    if (!plan) plan = make_plan(since);
-    return plan.get();
-  }
-
-  // See ReplanningTopology.
-  Round since(Round round) const {
-    ReplanningTopology* const replanning = common_.topology->replanning();
-    return replanning ? replanning->standing(id(round)).since : 0;
-  }
-
   // Returns null if no worker is left.
-  std::unique_ptr<Plan> make_plan(Round since) const {
-    if (team_.members.empty()) return nullptr;
-    Topology& topology = *common_.topology;
-    if (since > 0)
-      return std::make_unique<Plan>(grid_, team_,
-                                    topology.replanning()->forest_since(since, grid_));
-    if (const auto forest = topology.forest(grid_, team_))
-      return std::make_unique<Plan>(grid_, team_, *forest);
-    return std::make_unique<Plan>(grid_, team_);
+  const Plan* plan_of(Round round) {
+    const Topology& topology = *common_.topology;
+    const Round since = topology.standing(id(round)).since;
+    auto& known = plans_[since];
+    if (known || team_.members.empty()) return known.get();
+    const auto plan = since > 0 ? topology.plan_since(since, grid_) : topology.plan(grid_, team_);
+    known = std::make_unique<Plan>(grid_, team_, plan ? *plan : stars(grid_, team_));
+    return known.get();
   }
 
   // Attempts keep their plans, also if an early announcement opened one before its plan was known.
   void forget_plans() {
     if (plans_.size() < 2) return;
-    const Round next = since(next_);
+    const Round next = common_.topology->standing(id(next_)).since;
     std::set<const Plan*> used;
     for (const auto& [round, attempt] : attempts_) used.insert(attempt->spec().plan);
     std::erase_if(plans_, [&](const auto& one) {
@@ -526,14 +501,12 @@ class Exchange {
     return own;
   }
 
-  void end_round(GroupTurn& turn) {
+  void end_round(Turn& turn) {
     own_ = own_as_read();
     if (weight_ > 0) common_.coder.settle(own_key(next_), Coding::up, Codec::Fate::delivered);
-    if (ReplanningTopology* const replanning = common_.topology->replanning()) {
-      TopologyOutput output;
-      replanning->on_mean_ready(id(next_), grid_, turn.now(), output);
-      output.carry_out(team_.epoch, turn.own);
-    }
+    TopologyOutput output;
+    common_.topology->on_mean_ready(id(next_), grid_, turn.now(), output);
+    output.carry_out(team_.epoch, turn);
     lowest_ = ++next_;
     begun_ = borrowed = knows_round_ = false;
     source_.reset();

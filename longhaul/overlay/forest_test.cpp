@@ -40,7 +40,7 @@
 //   F32  a worse plan is taken back, and others wait, unless rounds become slow: RatePlanner.F32_*
 //   F33  an unmeasured link counts as configured: RatePlanner.F33_*
 //   F34  links that begin late, or end early, get less: ForestPlan.F34_*, LinkWindows.*
-//   F35  means on their last link go last: TreeAttempt.MeansOnTheirLastLink*
+//   F35  means on their last link go last: PlanAttempt.MeansOnTheirLastLink*
 #include "longhaul/overlay/forest.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ OverlayParts slope(std::uint32_t sites) {
   return parts;
 }
 
-bool equal(const Forest& a, const Forest& b) {
+bool equal(const ReducePlan& a, const ReducePlan& b) {
   bool same = a.tree_of == b.tree_of && a.trees.size() == b.trees.size();
   for (std::size_t i = 0; same && i < a.trees.size(); ++i)
     same = a.trees[i].root == b.trees[i].root && a.trees[i].reduce_to == b.trees[i].reduce_to &&
@@ -93,14 +93,14 @@ TEST(PlannedForest, AllNodesHaveTheSameTreesOfThoseWhoLive) {
         if (size == 1 && lost == 0) continue;
         if (longhaul::testing::kGate && size > 5 && lost % 6 != 0) continue;
         const Partition grid(100'000, 1, 1000);
-        std::optional<Forest> first;
+        std::optional<ReducePlan> first;
         for (Rank self : {Rank{0}, size - 1}) {
           const Place place = place_of(sites, nodes, self);
           const GroupMembers team = team_of(size, {lost}, self);
-          const auto forest = PlannedForest({}, slope(sites), place).forest(grid, team);
+          const auto forest = PlannedForest({}, slope(sites), place).plan(grid, team);
           ASSERT_TRUE(forest);
           const auto living = std::uint32_t(team.members.size());
-          EXPECT_TRUE(check_forest(*forest, living, living, grid.pieces()));
+          EXPECT_TRUE(check_plan(*forest, living, living, grid.pieces()));
           if (!first) first = forest;
           EXPECT_TRUE(equal(*first, *forest));
         }
@@ -113,7 +113,7 @@ TEST(PlannedForest, OneOfASiteSpeaksForIt) {
   const std::uint32_t sites = 4, nodes = 3;
   const Partition grid(400'000, 1, 1000);
   const auto forest =
-      PlannedForest({}, slope(sites), place_of(sites, nodes)).forest(grid, team_of(12));
+      PlannedForest({}, slope(sites), place_of(sites, nodes)).plan(grid, team_of(12));
   std::set<std::uint32_t> roots;
   for (const Tree& tree : forest->trees) {
     roots.insert(tree.root % nodes);
@@ -131,7 +131,7 @@ TEST(PlannedForest, OneOfASiteSpeaksForIt) {
 // A thin pair is gone round, and who has thin links has one neighbour: a leaf, or the root of one.
 TEST(PlannedForest, TheNetworkDecides) {
   const Partition grid(1'000'000, 1, 1000);
-  const auto forest = PlannedForest({}, slope(4), place_of(4, 1)).forest(grid, team_of(4));
+  const auto forest = PlannedForest({}, slope(4), place_of(4, 1)).plan(grid, team_of(4));
   std::size_t thin = 0, sent = 0, received = 0;  // by the last site
   for (const std::uint32_t tree : forest->tree_of) {
     thin += forest->trees[tree].reduce_to[0] == 1 || forest->trees[tree].spread_from[1] == 0;
@@ -145,7 +145,7 @@ TEST(PlannedForest, TheNetworkDecides) {
   EXPECT_LE(sent, grid.pieces() * 12 / 10);
   EXPECT_LE(received, grid.pieces() * 12 / 10);
   // Nothing is known: stars, one of each.
-  const auto alike = PlannedForest({}, {}, place_of(4, 1)).forest(grid, team_of(4));
+  const auto alike = PlannedForest({}, {}, place_of(4, 1)).plan(grid, team_of(4));
   EXPECT_EQ(alike->trees.size(), 4u);
 }
 

@@ -1,5 +1,5 @@
 // Invariants: the plan, here, memory and bytes, with all overlays: agreed_test.cpp.
-#include "longhaul/overlay/gather.h"
+#include "longhaul/overlay/fixed_plans.h"
 
 #include <gtest/gtest.h>
 

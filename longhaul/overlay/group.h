@@ -46,7 +46,7 @@ class Group {
   Group& operator=(const Group&) = delete;
 
   // --- the owner of the overlay
-  Status begin(const VectorId& key, const Contribution& given, GroupTurn& turn) {
+  Status begin(const VectorId& key, const Contribution& given, Turn& turn) {
     LH_CHECK(team_.takes_part() && !closed_);
     LH_LET(found, exchange(key, given.length, given.exact, {}));
     opener_.reset();
@@ -67,15 +67,9 @@ class Group {
     return told(range);
   }
 
-  std::optional<Outcome> poll(const VectorId& key) {
-    Exchange* exchange = find(key.range);
-    return exchange ? exchange->poll(key.round) : std::nullopt;
-  }
-
-  void close(GroupTurn& turn) {
+  void close() {  // tell_closed() follows
     for (const auto& [range, exchange] : exchanges_) LH_CHECK(!exchange.begun());
     closed_ = true;
-    tell_closed(turn);
   }
 
   // "": nothing
@@ -95,11 +89,11 @@ class Group {
   }
 
   // --- inputs
-  Status take(Rank from, const Announcement& share, GroupTurn& turn) {
+  Status take(Rank from, const Announcement& share, Turn& turn) {
     LH_TRY(check_members(from, share.members));
     if (common_.newcomer()) LH_TRY(follow(share, from));
-    LH_LET(when, this->when(share.epoch, share.vector));
-    if (when == When::late) return turn.late(share.vector.round);
+    LH_LET(is_late, this->is_late(share.epoch, share.vector));
+    if (is_late) return late(share.vector.round, turn);
     if (!team_.takes_part() && team_.server != team_.self)
       return malformed("share for a node without a part in this exchange");
     if (closed_) return malformed("share for a group that is closed");
@@ -107,33 +101,30 @@ class Group {
     return found->take(from, share, turn);
   }
 
-  Status take(Rank from, const Contributors& roster, GroupTurn& turn) {
-    LH_LET(when, this->when(roster.epoch, roster.vector));
-    if (when == When::late) return turn.late(roster.vector.round);
-    Exchange* exchange = find(roster.vector.range);
-    if (!exchange) return malformed("roster of a round that lacks this node's part");
-    return exchange->take(from, roster, turn);
+  Status take(Rank from, const Contributors& roster, Turn& turn) {
+    LH_LET(exchange, current(roster.epoch, roster.vector));
+    return exchange ? exchange->take(from, roster, turn) : late(roster.vector.round, turn);
   }
 
   // Takes a note. A note to the own node stands in no queue, but a view may overtake it.
-  Status take(Rank from, const AttemptMessage& note, GroupTurn& turn) {
+  Status take(Rank from, const AttemptMessage& note, Turn& turn) {
     if (note.vector.origin != from) return malformed("note in another's name");
-    LH_LET(when, this->when(note.epoch, note.vector));
+    LH_LET(is_late, this->is_late(note.epoch, note.vector));
     if (!team_.index_of(from) && team_.server != from)
       return malformed("note of who takes no part");
     Exchange* exchange = find(note.vector.range);
     if (exchange && note.epoch == team_.epoch) return exchange->take(from, note, turn);
-    if (when != When::late && from != team_.self) return malformed("note without a share before");
-    return turn.late(note.vector.round);
+    if (!is_late && from != team_.self) return malformed("note without a share before");
+    return late(note.vector.round, turn);
   }
 
   // Takes a report. A node that began nothing before this epoch answers and waits for no report: no
   // mean was formed without it. A node that has closed the group does not wait either: it has had
   // every mean.
-  Status take(Rank from, const Report& report, GroupTurn& turn) {
+  Status take(Rank from, const Report& report, Turn& turn) {
     LH_TRY(check_members(from, report.members));
     if (report.epoch > team_.epoch) return malformed("report of an epoch to come");
-    if (report.epoch < team_.epoch) return turn.late(0);
+    if (report.epoch < team_.epoch) return late(0, turn);
     if (team_.epoch == 0 || !team_.takes_part() || !team_.index_of(from) || from == team_.self ||
         heard_.contains(from))
       return malformed("report that was not awaited");
@@ -156,8 +147,8 @@ class Group {
     return Ok{};
   }
 
-  Status take(Rank from, const Fetch& fetch, GroupTurn& turn) {
-    if (fetch.epoch < team_.epoch) return turn.late(fetch.vector.round);
+  Status take(Rank from, const Fetch& fetch, Turn& turn) {
+    if (fetch.epoch < team_.epoch) return late(fetch.vector.round, turn);
     Exchange* exchange = find(fetch.vector.range);
     if (fetch.epoch > team_.epoch || !team_.index_of(from) || !exchange ||
         !exchange->can_give(fetch.vector))
@@ -165,7 +156,7 @@ class Group {
     return exchange->repair(from, turn);
   }
 
-  Status take(Rank from, const Closed&, GroupTurn&) {
+  Status take(Rank from, const Closed&) {
     if (!team_.workers.has(from) || number_ == 0)
       return malformed("a group closed by who is no member");
     if (team_.index_of(from) && !closed_by_.insert(from).second)
@@ -173,44 +164,16 @@ class Group {
     return Ok{};
   }
 
-  Status admit(Rank from, const TransferKey& key, Range range) const {
-    LH_LET(when, this->when(key.epoch, key.vector));
-    if (when == When::late) return Ok{};  // decode() ignores it
-    const Exchange* exchange = find(key.vector.range);
-    if (!exchange) return malformed("piece of a vector nobody has spoken of");
-    return exchange->admit(from, key, range);
+  // Returns the exchange of a message or piece of an attempt; null: it is late. An Error: only a
+  // broken peer sends it.
+  Result<Exchange*> current(Epoch epoch, const VectorId& vector) {
+    LH_LET(is_late, this->is_late(epoch, vector));
+    Exchange* const exchange = find(vector.range);
+    if (!exchange && !is_late) return malformed("message of a vector that no node has announced");
+    return is_late ? nullptr : exchange;
   }
 
-  Result<std::vector<float>> decode(const TransferKey& key, Range range,
-                                    const Payload& bytes) const {
-    LH_LET(when, this->when(key.epoch, key.vector));
-    if (when == When::late) return std::vector<float>{};
-    auto values = common_.coder.read(key.vector, key.coding, range, bytes);
-    if (values && Phase(key.phase) == Phase::mean) common_.arrived.push_back({key, range, bytes});
-    return values;
-  }
-
-  void take(Arrival&& arrival, GroupTurn& turn) {
-    const auto when = this->when(arrival.key.epoch, arrival.key.vector);
-    if (!when || *when == When::late) return void(turn.late(arrival.key.vector.round));
-    find(arrival.key.vector.range)->take(std::move(arrival), turn);
-  }
-
-  Payload encoded(const TransferKey& key, Range range) {
-    Exchange* exchange = find(key.vector.range);
-    LH_CHECK(exchange);
-    return exchange->encoded(key, range);
-  }
-
-  std::span<const float> part_values(const TransferKey& key, Range range) {
-    return exchanges_.at(key.vector.range).part_values(key, range);
-  }
-
-  Payload encode_part(const TransferKey& key, Range range, std::span<const float> values) {
-    return exchanges_.at(key.vector.range).encode_part(key, range, values);
-  }
-
-  void on_view(GroupTurn& turn) {
+  void on_view(Turn& turn) {
     if (common_.epoch_of(team_.workers) == team_.epoch)
       return;  // none of its members was lost or returned
     for (auto& [range, exchange] : exchanges_) exchange.forget_unfinished();
@@ -226,24 +189,14 @@ class Group {
     recover(turn);
   }
 
-  void on_time(GroupTurn& turn) {
-    for (auto& [range, exchange] : exchanges_) exchange.on_time(turn);
-  }
-
-  void settle(GroupTurn& turn) {
-    for (auto& [range, exchange] : exchanges_)
-      if (!exchange.idle()) exchange.settle(turn);  // some may have been sent out
-    tell_closed(turn);
-  }
-
   // Contributes where the topology held this node back, if it may now.
-  void contribute_held(GroupTurn& turn) {
+  void contribute_held(Turn& turn) {
     for (auto& [range, exchange] : exchanges_)
       if (exchange.begun() && exchange.held() && !frozen()) exchange.contribute(turn);
   }
 
   // Reports to all others, and awaits their reports.
-  void recover(GroupTurn& turn) {
+  void recover(Turn& turn) {
     for (const Rank to : team_.others()) {
       awaiting_reports_.insert(to);
       report(to, turn);
@@ -253,20 +206,17 @@ class Group {
 
   // Sends Closed to the others, once nothing of the group is in transit. With the service of
   // announcements and pieces and behind them: nothing of the group follows from this node.
-  void tell_closed(GroupTurn& turn) {
+  void tell_closed(Turn& turn) {
     const auto idle = [](const auto& one) { return one.second.idle(); };
     if (!closed_ || closed_told_ || !std::ranges::all_of(exchanges_, idle)) return;
     closed_told_ = true;
-    for (const Rank to : team_.others()) turn.own.send(to, Closed{number_}, {}, kBulk);
+    for (const Rank to : team_.others()) turn.send(to, Closed{number_}, {}, kBulk);
     if (team_.server && !team_.index_of(*team_.server))
-      turn.own.send(*team_.server, Closed{number_}, {}, kBulk);
-  }
-
-  void end_attempts() {
-    for (auto& [range, exchange] : exchanges_) exchange.end_attempts();
+      turn.send(*team_.server, Closed{number_}, {}, kBulk);
   }
 
   const GroupMembers& team() const { return team_; }
+  std::map<std::uint32_t, Exchange>& exchanges() { return exchanges_; }  // by range
   bool frozen() const { return !awaiting_reports_.empty(); }
   // Returns true if all live members have closed it, or none lives: no node will ask for anything.
   bool over() const {
@@ -287,13 +237,6 @@ class Group {
   }
 
   void set_opener(Rank peer) { opener_ = peer; }
-  std::optional<Time> due() const {
-    std::optional<Time> first;
-    for (const auto& [range, exchange] : exchanges_)
-      if (const auto due = exchange.due(); due && (!first || *due < *first)) first = due;
-    return first;
-  }
-
   void state(Archive& ar) {
     ar(team_, opener_, awaiting_reports_, heard_, reported_to_, reports_, told_);
     ar(closed_, closed_told_, closed_by_);
@@ -315,8 +258,6 @@ class Group {
   }
 
  private:
-  enum class When { now, late };
-
   Result<Exchange*> exchange(const VectorId& key, std::uint64_t length, bool exact,
                              std::optional<Rank> opener) {
     if (Exchange* known = find(key.range)) {
@@ -341,17 +282,16 @@ class Group {
   Exchange* find(std::uint32_t range) { return find_in(exchanges_, range); }
   const Exchange* find(std::uint32_t range) const { return find_in(exchanges_, range); }
 
-  // Returns whether a message of this attempt is current or late. An Error: only a broken peer
-  // sends it.
-  Result<When> when(Epoch epoch, const VectorId& vector) const {
+  // Returns an Error if only a broken peer sends a message of this attempt.
+  Result<bool> is_late(Epoch epoch, const VectorId& vector) const {
     if (epoch > team_.epoch) return malformed("message of an epoch to come");
     const Exchange* exchange = find(vector.range);
     const Round lowest = exchange ? exchange->lowest() : told(vector.range);
-    if (epoch < team_.epoch || vector.round < lowest) return When::late;
+    if (epoch < team_.epoch || vector.round < lowest) return true;
     if (vector.round > lowest + 1)
       return malformed("message of round " + std::to_string(vector.round) + "; a peer can be in " +
                        std::to_string(lowest) + " or in the next");
-    return When::now;
+    return false;
   }
 
   Status check_members(Rank from, const std::vector<std::uint8_t>& members) const {
@@ -389,18 +329,18 @@ class Group {
   }
 
   // --- recovery
-  void report(Rank to, GroupTurn& turn) {
+  void report(Rank to, Turn& turn) {
     Report report{team_.epoch, number_, team_.name, {}};
     for (const auto& [range, exchange] : exchanges_)
       if (exchange.next() > 0 && !exchange.borrowed)
         report.standings.push_back({range, exchange.next()});
     reported_to_.insert(to);
-    turn.own.send(to, report, {}, kControl);
+    turn.send(to, report, {}, kControl);
   }
 
   // Called when all survivors have reported: fetches the mean from one that has it, or repeats the
   // round.
-  void resolve(GroupTurn& turn) {
+  void resolve(Turn& turn) {
     if (common_.newcomer()) be_told();
     for (auto& [range, exchange] : exchanges_) {
       for (const auto& [rank, rounds] : reports_) {

@@ -1,5 +1,5 @@
 // Invariants: the trees and their shares, here: agreed_test.cpp.
-#include "longhaul/overlay/fixed_trees.h"
+#include "longhaul/overlay/fixed_plans.h"
 
 #include <bit>
 
@@ -10,13 +10,13 @@ namespace {
 
 using Places = std::vector<std::uint32_t>;
 
-Forest forest_of(std::uint32_t workers, std::vector<Rank> members, std::uint64_t length) {
+ReducePlan forest_of(std::uint32_t workers, std::vector<Rank> members, std::uint64_t length) {
   GroupMembers team{.workers = Places(workers), .members = std::move(members), .server = {}};
   const HalvingDoubling overlay({}, {}, {});
   const Partition grid = overlay.cut(length, workers, 10);
-  const Forest forest = overlay.forest(grid, team).value();
+  const ReducePlan forest = overlay.plan(grid, team).value();
   const auto nodes = std::uint32_t(team.members.size());
-  EXPECT_TRUE(check_forest(forest, nodes, nodes, grid.pieces()));
+  EXPECT_TRUE(check_plan(forest, nodes, nodes, grid.pieces()));
   return forest;
 }
 
@@ -52,7 +52,7 @@ TEST(HalvingDoubling, TheCoreOwnsTheVectorInEqualShares) {
     for (std::uint32_t lost = 0; lost < workers; lost += 1 + workers / 4) {
       std::vector<Rank> members(workers - lost);
       for (Rank rank = 0; rank < members.size(); ++rank) members[rank] = rank + lost;
-      const Forest forest = forest_of(workers, members, 10 * 32);
+      const ReducePlan forest = forest_of(workers, members, 10 * 32);
       const std::uint32_t core = core_of(workers - lost);
       ASSERT_EQ(forest.trees.size(), core);
       std::vector<std::uint32_t> pieces(core);

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "longhaul/overlay/belief.h"
-#include "longhaul/overlay/fixed_trees.h"
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/sites.h"
 
 namespace longhaul::overlay {
@@ -14,30 +14,14 @@ inline bool has_root(std::string_view between) {
   return between == "hub" || between == "rack" || between == "binary";
 }
 
-inline Tree star_tree(std::uint32_t sites, std::uint32_t root) {
-  return {.root = root,
-          .reduce_to = std::vector<std::uint32_t>(sites, root),
-          .spread_from = std::vector<std::uint32_t>(sites, root)};
-}
-
-// Returns the circle from the site behind the owner to it, and from it to the one before it.
-inline Tree circle_tree(std::uint32_t sites, std::uint32_t owner) {
-  Tree tree = star_tree(sites, owner);
-  for (std::uint32_t site = 0; site < sites; ++site) {
-    if (site == owner) continue;
-    tree.reduce_to[site] = (site + 1) % sites;
-    tree.spread_from[site] = (site + sites - 1) % sites;
-  }
-  return tree;
-}
-
 // Returns the trees between sites, by the name of the overlay. hub, rack and binary have one, with
 // the site `root` as its root; ring has one for each owner, which passes its part of the vector
 // round.
 inline std::vector<SiteTree> trees_between(std::string_view overlay, const SiteGroups& groups,
                                            std::uint32_t root) {
   const std::uint32_t sites = groups.size();
-  if (overlay == "hub") return {{star_tree(sites, root)}};
+  std::vector<std::uint32_t> all(sites, root);
+  if (overlay == "hub") return {SiteTree{{root, all, all}}};
   // A server without workers at its site is the last site, and in none of the groups.
   const bool apart = groups.places[root].empty();
   if (overlay == "rack") return {{rack_tree(sites - (apart ? 1 : 0), 0, root)}};
@@ -48,9 +32,10 @@ inline std::vector<SiteTree> trees_between(std::string_view overlay, const SiteG
     return {{binary_tree(order)}};
   }
   LH_CHECK(overlay == "ring");
+  std::iota(all.begin(), all.end(), 0u);
   std::vector<SiteTree> trees;
   for (std::uint32_t owner = 0; owner < sites; ++owner)
-    trees.push_back({circle_tree(sites, owner), 1.0 / sites});
+    trees.push_back({circle_tree(all, owner), 1.0 / sites});
   return trees;
 }
 
@@ -61,10 +46,7 @@ class Hierarchical final : public Topology {
     std::string between = "hub";
     std::uint32_t pieces = 400;
     static void fields(auto& self, auto&& visit) {
-      LONGHAUL_KEY(phases,
-                   "streamed: a piece is forwarded once it is mixed, or its mean has arrived; "
-                   "sequential: once all of its tree is",
-                   .choices = {"streamed", "sequential"});
+      visit_phases(self, visit);
       LONGHAUL_KEY(between, "the overlay of the sites' means",
                    .choices = {"hub", "rack", "binary", "ring", "forest"});
       LONGHAUL_KEY(pieces,
@@ -89,15 +71,14 @@ class Hierarchical final : public Topology {
   std::optional<Rank> server(const std::vector<Rank>&, const View& view) const override {
     return server_ && view.has(*server_) ? server_ : std::nullopt;
   }
-  std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
+  std::optional<ReducePlan> plan(const Partition& grid, const GroupMembers& team) const override {
     const SiteGroups groups = group_by_site(team, site_of_);
     const std::uint32_t root = team.server ? groups.index_of(site_of_[*team.server]).value() : 0;
     const auto trees = config_.between == "forest" ? plan_trees(groups, network_.get(), grid).trees
                                                    : trees_between(config_.between, groups, root);
-    return over_sites(trees, groups, groups.largest(), grid.pieces());
-  }
-  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
-    return std::make_unique<TreeAttempt>(spec, config_.phases == "streamed", true);
+    ReducePlan plan = over_sites(trees, groups, groups.largest(), grid.pieces());
+    plan.how.streamed = config_.phases == "streamed";
+    return plan;
   }
 
  private:

@@ -102,9 +102,9 @@ TEST(Hierarchical, HasTreesWithOneLinkFewerThanSites) {
             const Hierarchical overlay = scene.make(between);
             const GroupMembers team = scene.team(overlay);
             const Partition grid = scene.grid();
-            const auto forest = overlay.forest(grid, team);
+            const auto forest = overlay.plan(grid, team);
             const auto members = std::uint32_t(team.members.size());
-            ASSERT_TRUE(check_forest(*forest, members, team.nodes(), grid.pieces()));
+            ASSERT_TRUE(check_plan(*forest, members, team.nodes(), grid.pieces()));
             std::set<std::uint32_t> where;
             for (std::uint32_t place = 0; place < team.nodes(); ++place)
               where.insert(scene.site_of(team.node(place)));
@@ -121,7 +121,7 @@ TEST(Hierarchical, HasTreesWithOneLinkFewerThanSites) {
 Sites roots_of(const Scene& scene, const std::string& between) {
   const Hierarchical overlay = scene.make(between);
   const GroupMembers team = scene.team(overlay);
-  const auto forest = overlay.forest(scene.grid(), team);
+  const auto forest = overlay.plan(scene.grid(), team);
   std::set<Rank> roots;
   for (const Tree& tree : forest->trees) roots.insert(team.node(tree.root));
   return {roots.begin(), roots.end()};
@@ -151,7 +151,7 @@ TEST(Hierarchical, BetweenSitesItIsAsItsNameSays) {
     const Scene scene{sites, 2};
     const Hierarchical overlay = scene.make(between);
     const GroupMembers team = scene.team(overlay);
-    const auto forest = overlay.forest(scene.grid(), team);
+    const auto forest = overlay.plan(scene.grid(), team);
     Crossings below;
     below.count(forest->trees[0], team, scene);
     return below.down;
@@ -170,7 +170,7 @@ TEST(Hierarchical, EverySiteSendsAsMuchRoundARing) {
       const Scene scene{sites, nodes, {}, {}, std::size_t{7} * sites * nodes};
       const Hierarchical overlay = scene.make("ring");
       const GroupMembers team = scene.team(overlay);
-      const auto forest = overlay.forest(scene.grid(), team);
+      const auto forest = overlay.plan(scene.grid(), team);
       Crossings crossings;
       for (const std::uint32_t tree : forest->tree_of) {
         crossings.count(forest->trees[tree], team, scene);
@@ -196,7 +196,7 @@ TEST(Hierarchical, TheNodesOfASiteLeadForAsManyPieces) {
       const Scene scene{3, nodes, {}, {}, 240};
       const Hierarchical overlay = scene.make(between);
       const GroupMembers team = scene.team(overlay);
-      const auto forest = overlay.forest(scene.grid(), team);
+      const auto forest = overlay.plan(scene.grid(), team);
       std::map<Rank, double> led;  // pieces for which somebody of its own site stands below it
       for (const std::uint32_t tree : forest->tree_of) {
         std::set<std::uint32_t> leaders;
@@ -216,7 +216,7 @@ TEST(Hierarchical, AForestBetweenSitesIsPlannedByTheNetwork) {
   const Scene scene{4, 2, {}, {}, 400};
   const Hierarchical overlay = scene.make("forest");
   const GroupMembers team = scene.team(overlay);
-  const auto forest = overlay.forest(scene.grid(), team);
+  const auto forest = overlay.plan(scene.grid(), team);
   std::map<std::uint32_t, int> owned;
   for (const std::uint32_t tree : forest->tree_of) ++owned[scene.site_of(forest->trees[tree].root)];
   EXPECT_GT(owned[0], owned[1]);
@@ -226,11 +226,11 @@ TEST(Hierarchical, AForestBetweenSitesIsPlannedByTheNetwork) {
 // All nodes come to the same trees by themselves.
 TEST(Hierarchical, AllNodesHaveTheSameTrees) {
   for (const char* between : kInner) {
-    std::optional<Forest> first;
+    std::optional<ReducePlan> first;
     for (const Rank self : {0u, 4u, 11u}) {
       const Scene scene{4, 3, {}, {1, 3, 4, 5}, 60, self};
       const Hierarchical overlay = scene.make(between);
-      const auto forest = overlay.forest(scene.grid(), scene.team(overlay));
+      const auto forest = overlay.plan(scene.grid(), scene.team(overlay));
       if (!first) first = forest;
       ASSERT_EQ(first->tree_of, forest->tree_of);
       for (std::size_t tree = 0; tree < forest->trees.size(); ++tree) {

@@ -1,5 +1,5 @@
 // One attempt of direct or hub, fed by hand.
-#include "longhaul/overlay/owners.h"
+#include "longhaul/overlay/plan_attempt.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,15 @@ constexpr std::uint64_t kOwned = 12;
 
 // Rank `self` of three workers, four values each in two pieces: 0 and 1 are of rank 0, 2 and 3 of
 // rank 1, 4 and 5 of rank 2. Or of a hub whose server is rank 3 and owns all six.
-struct Node : testing::PaperNode<Owners> {
-  explicit Node(Rank self, OwnersOptions options = {}, std::optional<Rank> server = {})
+struct Node : testing::PaperNode<PlanAttempt> {
+  explicit Node(Rank self, ReducePlan::How how = {}, std::optional<Rank> server = {})
       : PaperNode(std::make_unique<Table>(GroupMembers{self, 0, {0, 1, 2}, {0, 1, 2}, server},
-                                          kOwned, server ? 1 : 3, 2),
-                  0, false, options) {}
+                                          kOwned, server ? 1 : 3, 2,
+                                          [how](const auto& grid, const auto& team) mutable {
+                                            how.sums = Sums::by_rank;
+                                            return stars(grid, team, how);
+                                          }),
+                  0, false) {}
   using PaperNode::give;
   bool give(Rank from, std::size_t piece, double weight, float value) {
     return give(from, own(from), piece, weight, value);
@@ -68,7 +72,7 @@ TEST(Owners, AMeanComesFromItsOwnerInItsCodingAndNotTooEarly) {
     EXPECT_FALSE(node.admits(1, key, 2)) << "in another coding";
   }
   EXPECT_TRUE(node.admits(1, node.mean(1), 2));
-  Node exact(0, {.exact_means = true});
+  Node exact(0, {.means = Coding::exact});
   exact.contribute(1);
   EXPECT_FALSE(exact.admits(1, exact.mean(1), 2));
   key.coding = Coding::exact;
@@ -155,7 +159,7 @@ TEST(Owners, WhoContributesAloneGetsItsOwnBack) {
 // With a window a worker sends a piece more for each mean that is back; it remembers how many, also
 // when it was stopped in between.
 TEST(Owners, AWindowOpensByOneForEachMeanAlsoAfterLoading) {
-  const OwnersOptions options{.window = 2};
+  const ReducePlan::How options{.window = 2};
   for (const double weight : {1.0, 0.0}) {
     Node node(1, options, 3);
     node.contribute(weight);

@@ -4,7 +4,7 @@
 // it carried. An idle link says nothing about its capacity, so only bytes are counted that followed
 // others without a pause. The rate of a pair is a lower bound of its capacity.
 //
-// Owned by the Replanner of a node. No messages: the only inputs are sizes and times of traffic.
+// Owned by a node's PlannedForest. No messages: the only inputs are sizes and times of traffic.
 // Memory: a few numbers for each peer.
 #include <algorithm>
 #include <cmath>

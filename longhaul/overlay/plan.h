@@ -117,44 +117,49 @@ struct GroupMembers {
   void state(auto& ar) { ar(epoch, members, server); }
 };
 
+// Returns stars of all members, or of the server alone. Shard s belongs to worker s; a lost
+// worker's pieces are assigned to the members in turn.
+inline ReducePlan stars(const Partition& grid, const GroupMembers& team,
+                        const ReducePlan::How& how = {.sums = Sums::by_rank}) {
+  LH_CHECK(!team.members.empty());
+  ReducePlan plan{.trees = {}, .tree_of = {}, .how = how};
+  const auto members = std::uint32_t(team.members.size());
+  if (team.server) plan.trees = {{team.place_of(*team.server).value(), {}, {}}};
+  for (std::uint32_t i = 0; i < members && !team.server; ++i) plan.trees.push_back({i, {}, {}});
+  for (std::uint32_t piece = 0; piece < grid.pieces(); ++piece)
+    plan.tree_of.push_back(
+        team.server
+            ? 0
+            : team.index_of(team.workers.at(grid.shard_of(piece))).value_or(piece % members));
+  return plan;
+}
+
+// A ReducePlan as one node uses it. A piece belongs to the root of its tree.
 class Plan {
  public:
-  // Shard s belongs to worker s; a lost worker's pieces are assigned to the members in turn.
-  Plan(const Partition& grid, const GroupMembers& team) : grid_(&grid) {
-    LH_CHECK(!team.members.empty());
-    const auto owner = [&](std::size_t piece) {
-      if (team.server) return *team.server;
-      const Rank home = team.workers.at(grid.shard_of(piece));
-      return team.index_of(home) ? home : team.members[piece % team.members.size()];
-    };
-    std::vector<Rank> by_piece(grid.pieces());
-    for (std::size_t piece = 0; piece < by_piece.size(); ++piece) by_piece[piece] = owner(piece);
-    deal(std::move(by_piece));
-  }
-
-  // A piece belongs to the root of its tree. CHECKs that the forest fits this team.
-  Plan(const Partition& grid, const GroupMembers& team, const Forest& forest) : grid_(&grid) {
+  Plan(const Partition& grid, const GroupMembers& team) : Plan(grid, team, stars(grid, team)) {}
+  // CHECKs that the plan fits this team.
+  Plan(const Partition& grid, const GroupMembers& team, const ReducePlan& plan)
+      : grid_(&grid), how_(plan.how) {
     const Status good =
-        check_forest(forest, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
+        check_plan(plan, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
     LH_CHECK(!team.members.empty() && good);
-    std::vector<Rank> by_piece;
-    for (const std::uint32_t tree : forest.tree_of)
-      by_piece.push_back(team.node(forest.trees[tree].root));
-    deal(std::move(by_piece));
+    for (const std::uint32_t tree : plan.tree_of)
+      owner_.push_back(team.node(plan.trees[tree].root));
     // A node outside (a server of another kind) needs no trees.
-    if (const auto place = team.place_of(team.self)) tree_set_.emplace(forest, *place);
+    if (const auto place = team.place_of(team.self)) tree_set_.emplace(plan, *place, team.nodes());
   }
 
   const Partition& grid() const { return *grid_; }
-  Rank owner(std::size_t piece) const { return owners_[slot_[piece]]; }
+  Rank owner(std::size_t piece) const { return owner_[piece]; }
   // Returns the node that knows all weights: the owner of the first piece.
   Rank root() const { return owner(0); }
-  std::span<const Rank> owners() const { return owners_; }  // owners of pieces, ascending
   // Returns the pieces of `rank`, ascending.
-  std::span<const std::uint32_t> pieces_of(Rank rank) const {
-    const auto it = std::ranges::lower_bound(owners_, rank);
-    if (it == owners_.end() || *it != rank) return {};
-    return owned_[std::size_t(it - owners_.begin())];
+  std::vector<std::uint32_t> pieces_of(Rank rank) const {
+    std::vector<std::uint32_t> pieces;
+    for (std::uint32_t piece = 0; piece < owner_.size(); ++piece)
+      if (owner_[piece] == rank) pieces.push_back(piece);
+    return pieces;
   }
 
   std::vector<Range> ranges(std::span<const std::uint32_t> pieces) const {
@@ -164,26 +169,14 @@ class Plan {
     return ranges;
   }
 
-  // Returns this node's view of the trees; only if the pieces go along trees.
+  // Returns this node's view of the trees; only if it has a place in them.
   const TreeSet& tree_set() const { return tree_set_.value(); }
+  const ReducePlan::How& how() const { return how_; }
 
  private:
-  void deal(std::vector<Rank> by_piece) {
-    owners_ = by_piece;
-    std::ranges::sort(owners_);
-    owners_.erase(std::unique(owners_.begin(), owners_.end()), owners_.end());
-    owned_.resize(owners_.size());
-    for (std::size_t piece = 0; piece < by_piece.size(); ++piece) {
-      const auto it = std::ranges::lower_bound(owners_, by_piece[piece]);
-      slot_.push_back(std::uint32_t(it - owners_.begin()));
-      owned_[slot_.back()].push_back(std::uint32_t(piece));
-    }
-  }
-
   const Partition* grid_;
-  std::vector<Rank> owners_;
-  std::vector<std::uint32_t> slot_;                // by piece, index in owners_
-  std::vector<std::vector<std::uint32_t>> owned_;  // by slot
+  ReducePlan::How how_;
+  std::vector<Rank> owner_;  // by piece
   std::optional<TreeSet> tree_set_;
 };
 

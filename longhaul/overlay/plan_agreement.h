@@ -10,9 +10,9 @@
 // without the planner's part. So no node sends anything of round `start` before all know its trees.
 // Rounds under way continue.
 //
-// A new epoch voids all plans, because other nodes had agreed on them. Owned by a node's Replanner;
-// one sequence of rounds. Memory: the first plan, those of rounds that have not ended, one that has
-// not begun.
+// A new epoch voids all plans, because other nodes had agreed on them. Owned by a node's
+// PlannedForest; one sequence of rounds. Memory: the first plan, those of rounds that have not
+// ended, one that has not begun.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -51,10 +51,11 @@ inline NewPlan to_message(const SitePlan& trees) {
 // Returns an Error if they are no trees of `sites` sites, or their shares do not add up to 1.
 inline Result<SitePlan> from_message(const NewPlan& plan, std::uint32_t sites) {
   SitePlan made{{}, plan.lag};
-  Forest forest;
+  ReducePlan forest;
   double sum = 0;
   for (const PlannedTree& one : plan.trees) {
     if (!(one.share > 0)) return malformed("a tree without a share");
+    if (one.reduce_to.empty()) return malformed("a tree of no sites");
     sum += one.share;
     made.trees.push_back({{one.root,
                            {one.reduce_to.begin(), one.reduce_to.end()},
@@ -63,7 +64,7 @@ inline Result<SitePlan> from_message(const NewPlan& plan, std::uint32_t sites) {
     forest.trees.push_back(made.trees.back().tree);
   }
   if (!(std::fabs(sum - 1) <= 1e-6)) return malformed("shares do not add up to 1");
-  LH_TRY(check_forest(forest, sites, sites, 0));
+  LH_TRY(check_plan(forest, sites, sites, 0));
   return made;
 }
 

@@ -1,5 +1,5 @@
 // Invariants: the groups, here: agreed_test.cpp.
-#include "longhaul/overlay/fixed_trees.h"
+#include "longhaul/overlay/fixed_plans.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST(Rack, IsATreeTwoLinksDeep) {
       for (const std::uint32_t server : {0u, members / 2, members}) {
         const Tree tree = rack_tree(members, groups, server);
         const auto nodes = std::max(members, server + 1);
-        ASSERT_TRUE(check_forest({{tree}, {}}, members, nodes, 0)) << members << " " << server;
+        ASSERT_TRUE(check_plan({{tree}, {}}, members, nodes, 0)) << members << " " << server;
         EXPECT_LE(hops_of(tree), 4u);
       }
 }

@@ -101,7 +101,7 @@ class PlanTrial {
 
 // The planner of a forest. From the measured rates of all nodes it plans other trees if these are
 // quicker. Sometimes it adds a tree that tries a pair without a tree. A pure function of its
-// inputs, in that order. Owned by a node's Replanner; only the planner's works.
+// inputs, in that order. Owned by a node's PlannedForest; only the planner's works.
 // docs/overlay/forest-learned.md
 struct RatePlannerConfig {
   double drift = 0.2;       // share by which a rate must have changed

@@ -133,12 +133,12 @@ TEST(RatePlanner, F23_WhatTriesAPairIsAPlan) {
       if (from == to) continue;
       const SitePlan before{rows, 1}, tried = with_probe(before, from, to);
       double sum = 0;
-      Forest forest;
+      ReducePlan forest;
       for (const SiteTree& one : tried.trees) {
         sum += one.share;
         forest.trees.push_back(one.tree);
       }
-      EXPECT_TRUE(check_forest(forest, 4, 4, 0)) << from << " to " << to;
+      EXPECT_TRUE(check_plan(forest, 4, 4, 0)) << from << " to " << to;
       EXPECT_DOUBLE_EQ(sum, 1);
       EXPECT_EQ(tried.trees.size(), 3u);
       EXPECT_EQ(tried.trees[2].tree.reduce_to[from], to);

@@ -1,12 +1,9 @@
 #include "longhaul/overlay/registry.h"
 
 #include "longhaul/overlay/agreed.h"
-#include "longhaul/overlay/fixed_trees.h"
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/forest.h"
-#include "longhaul/overlay/gather.h"
 #include "longhaul/overlay/hierarchical.h"
-#include "longhaul/overlay/owners.h"
-#include "longhaul/overlay/ring_attempt.h"
 #include "longhaul/overlay/tsengine.h"
 
 namespace longhaul::overlay {

@@ -1,6 +1,6 @@
 // Whole exchanges over a forest that learns its rates: an event of the test's net takes 1 ns, so
 // rates are whatever the order of events makes of them, and plans change as often as they can.
-#include "longhaul/overlay/replanner.h"
+#include "longhaul/overlay/forest.h"
 
 #include <deque>
 
@@ -13,7 +13,6 @@
 #include "longhaul/overlay/agreed.h"
 #include "longhaul/overlay/testing/exchange.h"
 #include "longhaul/overlay/testing/places.h"
-#include "longhaul/overlay/tree_attempt.h"
 
 namespace longhaul::overlay {
 namespace {
@@ -122,8 +121,8 @@ struct Planner {
   void enter(Epoch epoch) {
     GroupMembers team = testing::team_of(4);
     team.epoch = epoch;
-    replanner.new_team(team);
-    replanner.on_ready(grid, output);
+    replanner.on_team(0, &team);
+    replanner.on_ready({}, grid, output);
     forest::NewPlan first = forest::to_message(*replanner.agreement().first());
     first.version = 1;
     for (const Rank rank : {1u, 2u, 3u}) tell(rank, forest::PlanAck{1, digest_of(first)});
@@ -133,8 +132,8 @@ struct Planner {
     EXPECT_TRUE(taken) << taken.error().what;
   }
   void pass(Round round) {
-    replanner.on_contributed(round, std::chrono::seconds(2 * round));
-    replanner.on_mean_ready(round, grid, std::chrono::seconds(2 * round + 1), output);
+    replanner.on_contributed({round, 0, 0}, std::chrono::seconds(2 * round));
+    replanner.on_mean_ready({round, 0, 0}, grid, std::chrono::seconds(2 * round + 1), output);
   }
   void report(Rank rank, Round round) {
     forest::RateReport report{round, {}, 0, 0, 1};
@@ -145,7 +144,7 @@ struct Planner {
   std::uint32_t version() const { return replanner.agreement().version(); }
 
   const Partition grid{4'000'000, 1, 10'000};
-  forest::Replanner replanner{{.learns = true, .planner = {}}, nullptr, {0, 1, 2, 3}};
+  PlannedForest replanner{{.rates = "learned"}, {}, testing::place_of(4, 1)};
   TopologyOutput output;
 };
 
@@ -292,27 +291,26 @@ using namespace std::chrono_literals;
 using longhaul::testing::MachineNet;
 
 // Stars, with another centre for every beginning. Notices of kind 1 say whether parts are held.
-class Stars final : public Topology, public ReplanningTopology {
+class Stars final : public Topology {
  public:
-  ReplanningTopology* replanning() override { return this; }
   Partition cut(std::uint64_t length, std::uint32_t, std::uint64_t chunk) const override {
     return {length, 1, chunk};
   }
-  std::optional<Forest> forest(const Partition& grid, const GroupMembers&) const override {
-    return forest_since(0, grid);
-  }
-  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
-    return std::make_unique<TreeAttempt>(spec, true, true);
+  std::optional<ReducePlan> plan(const Partition& grid, const GroupMembers&) const override {
+    return plan_since(0, grid);
   }
   Standing standing(const VectorId& key) const override {
     return {since_of ? since_of(key) : 0,
             held ? std::optional<std::string>("the word of the test") : std::nullopt};
   }
-  Forest forest_since(Round since, const Partition& grid) const override {
+  ReducePlan plan_since(Round since, const Partition& grid) const override {
     ++planned[since];
     const auto centre = std::uint32_t(since % 3);
     const std::vector<std::uint32_t> all(3, centre);
-    return {{{centre, all, all}}, std::vector<std::uint32_t>(grid.pieces(), 0)};
+    return {{{centre, all, all}},
+            std::vector<std::uint32_t>(grid.pieces(), 0),
+            {},
+            {.interleaved = true}};
   }
   void on_ready(const VectorId& key, const Partition&, TopologyOutput&) override {
     ready.push_back(key.round);
@@ -320,14 +318,14 @@ class Stars final : public Topology, public ReplanningTopology {
   void on_contributed(const VectorId& key, Time) override { gave.push_back(key.round); }
   void on_mean_ready(const VectorId& key, const Partition&, Time, TopologyOutput& output) override {
     over.push_back(key.round);
-    output.record("stars", key.round, 1);
+    output.figures.emplace_back("stars", key.round, 1);
   }
   void on_moved(const Moved&, Time) override {}
   Status take(Rank from, const TopologyMessage& notice, TopologyOutput& output) override {
     heard.push_back(from);
     if (notice.kind != 1) return malformed("strange");
     held = notice.words.at(0) != 0;
-    if (from == 0) output.tell(2, notice);  // what rank 0 says is passed on
+    if (from == 0) output.told.emplace_back(2, notice);  // what rank 0 says is passed on
     return Ok{};
   }
 

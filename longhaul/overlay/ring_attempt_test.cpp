@@ -1,12 +1,11 @@
 // One attempt of a ring, fed by hand. Whole circles: agreed_test.cpp.
 //
 // Invariants: to R-2.4 (agreed_test.cpp).
-#include "longhaul/overlay/ring_attempt.h"
-
 #include <map>
 
 #include <gtest/gtest.h>
 
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/reduction.h"
 #include "longhaul/overlay/testing/paper_node.h"
 
@@ -22,13 +21,16 @@ constexpr std::uint64_t kVector = 12;
 
 // Rank `self` in a circle: three workers, four values each in two pieces: 0 and 1 are of rank 0, 2
 // and 3 of rank 1, 4 and 5 of rank 2; those of rank k start at the member after k.
-struct RingNode : testing::PaperNode<RingAttempt> {
+struct RingNode : testing::PaperNode<PlanAttempt> {
   explicit RingNode(Rank self, bool streamed = true, Ranks members = {0, 1, 2}, Round round = 0,
                     bool exact = false)
-      : PaperNode(table_of(self, std::move(members)), round, exact, streamed) {}
-  static std::unique_ptr<Table> table_of(Rank self, Ranks members) {
+      : PaperNode(table_of(self, std::move(members), streamed), round, exact) {}
+  static std::unique_ptr<Table> table_of(Rank self, Ranks members, bool streamed,
+                                         std::uint64_t length = kVector) {
     const GroupMembers team{self, 0, {0, 1, 2}, std::move(members), {}};
-    return std::make_unique<Table>(team, kVector, 3, 2);
+    return std::make_unique<Table>(team, length, 3, 2, [=](const auto& grid, const auto& who) {
+      return circles(grid, who, who.members, streamed);
+    });
   }
   using PaperNode::give;
   // From the member before.
@@ -218,9 +220,9 @@ TEST(RingAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   EXPECT_TRUE(other.context.rosters().empty()) << "one tells";
 
   // The only value of a vector is of the last worker.
-  const Table one({2, 0, {0, 1, 2}, {0, 1, 2}, {}}, 1, 3, 2);
-  PaperContext context(one.grid, 2);
-  RingAttempt last(one.spec(), true);
+  const auto one = RingNode::table_of(2, {0, 1, 2}, true, 1);
+  PaperContext context(one->grid, 2);
+  PlanAttempt last(one->spec());
   last.contribute(1, 4, context);
   for (const Rank from : {0u, 1u})
     ASSERT_TRUE(last.take_announcement(from, {0, {{0, 0, 0}, from}, 1, false, 0}, context));

@@ -130,24 +130,24 @@ SitePlan plan_between(const flow::Wan& between, const Partition& grid, bool circ
   return made;
 }
 
-Forest over_sites(const SitePlan& plan, const SiteGroups& groups, std::size_t pieces) {
-  Forest forest = over_sites(plan.trees, groups, 1, pieces);
-  if (plan.lag < 1) forest.lag = std::uint32_t(whole_down(plan.lag * double(pieces)));
-  return forest;
+ReducePlan over_sites(const SitePlan& plan, const SiteGroups& groups, std::size_t pieces) {
+  ReducePlan all = over_sites(plan.trees, groups, 1, pieces);
+  if (plan.lag < 1) all.lag = std::uint32_t(whole_down(plan.lag * double(pieces)));
+  return all;
 }
 
 // A tree's turns lie apart, so that of few pieces each tree between sites has its part.
-Forest over_sites(const std::vector<SiteTree>& trees, const SiteGroups& groups, std::uint32_t turns,
-                  std::size_t pieces) {
-  Forest forest;
+ReducePlan over_sites(const std::vector<SiteTree>& trees, const SiteGroups& groups,
+                      std::uint32_t turns, std::size_t pieces) {
+  ReducePlan plan{.trees = {}, .tree_of = {}, .how = {.interleaved = true}};
   std::vector<double> shares;
   for (std::uint32_t turn = 0; turn < turns; ++turn)
     for (std::size_t t = 0; t < trees.size(); ++t) {
-      forest.trees.push_back(led_tree(trees[t].tree, groups, t + turn));
+      plan.trees.push_back(led_tree(trees[t].tree, groups, t + turn));
       shares.push_back(trees[t].share / turns);
     }
-  forest.tree_of = deal_pieces(pieces, shares);
-  return forest;
+  plan.tree_of = deal_pieces(pieces, shares);
+  return plan;
 }
 
 std::vector<std::uint32_t> deal_pieces(std::size_t pieces, const std::vector<double>& shares) {

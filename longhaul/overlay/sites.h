@@ -39,7 +39,7 @@ struct SiteTree {
 
 struct SitePlan {
   std::vector<SiteTree> trees;
-  double lag = 1;  // Forest::lag as a share of the vector; 1: absent
+  double lag = 1;  // ReducePlan::lag as a share of the vector; 1: absent
   void state(auto& ar) { ar(trees, lag); }
 };
 
@@ -52,9 +52,9 @@ SitePlan plan_between(const flow::Wan&, const Partition&, bool circle);
 
 // Returns each tree `turns` times, every time with an equal part of its share. The k-th time, tree
 // t is led by the (t + k)-th of a site's members, in turn.
-Forest over_sites(const std::vector<SiteTree>&, const SiteGroups&, std::uint32_t turns,
-                  std::size_t pieces);
-Forest over_sites(const SitePlan&, const SiteGroups&, std::size_t pieces);  // one turn
+ReducePlan over_sites(const std::vector<SiteTree>&, const SiteGroups&, std::uint32_t turns,
+                      std::size_t pieces);
+ReducePlan over_sites(const SitePlan&, const SiteGroups&, std::size_t pieces);  // one turn
 
 // Returns the tree of each piece, by `shares`, which add up to 1. All trees have pieces in every
 // range of the vector.

@@ -61,7 +61,7 @@ const Tree kBetween{1, {1, 1, 0}, {2, 1, 1}};
 
 TEST(Sites, OneMemberOfEachLeadsInTurn) {
   const SiteGroups groups = group_by_site(team_of(6), kSiteOf);
-  const Forest forest = over_sites({{kBetween}}, groups, 3, 3);
+  const ReducePlan forest = over_sites({{kBetween}}, groups, 3, 3);
   ASSERT_EQ(forest.trees.size(), 3u);
   EXPECT_EQ(forest.trees[0].root, 2u);
   EXPECT_EQ(forest.trees[0].reduce_to, (Places{2, 0, 2, 0, 3, 3}));
@@ -69,7 +69,7 @@ TEST(Sites, OneMemberOfEachLeadsInTurn) {
   EXPECT_EQ(forest.trees[1].reduce_to, (Places{1, 2, 2, 4, 1, 4}));
   EXPECT_EQ(forest.trees[2].reduce_to, (Places{2, 0, 2, 5, 5, 0}));
   EXPECT_EQ(forest.tree_of, (Places{0, 1, 2}));
-  EXPECT_TRUE(check_forest(forest, 6, 6, 3));
+  EXPECT_TRUE(check_plan(forest, 6, 6, 3));
 }
 
 // The server speaks for its site; the leader there stands below it, not the whole site.
@@ -79,22 +79,22 @@ TEST(Sites, AServerSpeaksForItsSite) {
   Places site_of = kSiteOf;
   site_of.push_back(2);
   const Tree star{2, {2, 2, 2}, {2, 2, 2}};
-  const Forest beside = over_sites({{star}}, group_by_site(team, site_of), 3, 3);
+  const ReducePlan beside = over_sites({{star}}, group_by_site(team, site_of), 3, 3);
   EXPECT_EQ(beside.trees[0].reduce_to, (Places{6, 0, 6, 6, 3, 3, 6}));
   EXPECT_EQ(beside.trees[1].reduce_to, (Places{1, 6, 6, 4, 6, 4, 6}));
-  EXPECT_TRUE(check_forest(beside, 6, 7, 3));
+  EXPECT_TRUE(check_plan(beside, 6, 7, 3));
   site_of.back() = 7;
   const Tree wider{3, {3, 3, 3, 3}, {3, 3, 3, 3}};
-  const Forest apart = over_sites({{wider}}, group_by_site(team, site_of), 1, 1);
+  const ReducePlan apart = over_sites({{wider}}, group_by_site(team, site_of), 1, 1);
   EXPECT_EQ(apart.trees[0].reduce_to, (Places{6, 0, 6, 6, 3, 3, 6}));
-  EXPECT_TRUE(check_forest(apart, 6, 7, 1));
+  EXPECT_TRUE(check_plan(apart, 6, 7, 1));
 }
 
 // Of few pieces every tree between sites has its share, and leaders differ already.
 TEST(Sites, TurnsOfOneTreeLieApart) {
   const SiteGroups groups = group_by_site(team_of(4), {0, 0, 1, 1});
   const Tree first{0, {0, 0}, {0, 0}}, second{1, {1, 1}, {1, 1}};
-  const Forest forest = over_sites({{first, 0.5}, {second, 0.5}}, groups, 2, 2);
+  const ReducePlan forest = over_sites({{first, 0.5}, {second, 0.5}}, groups, 2, 2);
   ASSERT_EQ(forest.tree_of, (Places{0, 1}));
   EXPECT_EQ(forest.trees[0].root, 0u);
   EXPECT_EQ(forest.trees[1].root, 3u);

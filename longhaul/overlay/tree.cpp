@@ -49,39 +49,57 @@ Status check_direction(std::uint32_t root, const Places& towards, std::uint32_t 
 
 Status check_tree(const Tree& tree, std::uint32_t members, std::uint32_t nodes) {
   if (tree.root >= nodes) return malformed("its root is nobody");
-  LH_TRY(check_direction(tree.root, tree.reduce_to, nodes));
-  LH_TRY(check_direction(tree.root, tree.spread_from, nodes));
+  if (!tree.reduce_to.empty() || !tree.spread_from.empty()) {
+    LH_TRY(check_direction(tree.root, tree.reduce_to, nodes));
+    LH_TRY(check_direction(tree.root, tree.spread_from, nodes));
+  }
   for (std::uint32_t server = members; server < nodes; ++server)
     if (tree.root != server) return malformed("a server that is no member is not its root");
   return Ok{};
 }
 
+// The branch of a node in a star, also of many thousands of nodes. Its receivers begin after the
+// root, so that traffic spreads over them if many are roots.
+TreeNode star_branch(std::uint32_t root, std::uint32_t place, std::uint32_t nodes) {
+  TreeNode branch{.root = root, .reduce_to = root, .spread_from = root};
+  branch.way = place == root ? 1 : 2;
+  if (place != root) branch.above = {root};
+  for (std::uint32_t i = 0; i < nodes && place == root; ++i) {
+    branch.below.push_back(i);
+    if (i != root) branch.upstream_children.push_back({i, {i}});
+    if (i > 0) branch.downstream_children.push_back({(root + i) % nodes, 1});
+  }
+  return branch;
+}
+
 }  // namespace
 
-Status check_forest(const Forest& forest, std::uint32_t members, std::uint32_t nodes,
-                    std::size_t pieces) {
-  for (std::size_t i = 0; i < forest.trees.size(); ++i)
-    if (const Status good = check_tree(forest.trees[i], members, nodes); !good)
+Status check_plan(const ReducePlan& plan, std::uint32_t members, std::uint32_t nodes,
+                  std::size_t pieces) {
+  for (std::size_t i = 0; i < plan.trees.size(); ++i)
+    if (const Status good = check_tree(plan.trees[i], members, nodes); !good)
       return malformed("tree " + std::to_string(i) + ": " + good.error().what);
-  if (forest.tree_of.size() != pieces) return malformed("a forest for another number of pieces");
-  for (const std::uint32_t tree : forest.tree_of)
-    if (tree >= forest.trees.size()) return malformed("a piece without a tree");
+  if (plan.tree_of.size() != pieces) return malformed("a plan for another number of pieces");
+  for (const std::uint32_t tree : plan.tree_of)
+    if (tree >= plan.trees.size()) return malformed("a piece without a tree");
   return Ok{};
 }
 
-Depths depths_of(const Tree& tree) {
+Depths depths_of(const Tree& tree, std::uint32_t nodes) {
+  if (tree.reduce_to.empty()) return nodes > 1 ? Depths{1, 1} : Depths{};
   return {Levels(tree.root, tree.reduce_to).height[tree.root],
           Levels(tree.root, tree.spread_from).height[tree.root]};
 }
 
-std::uint32_t hops_of(const Tree& tree) {
-  const Depths depths = depths_of(tree);
+std::uint32_t hops_of(const Tree& tree, std::uint32_t nodes) {
+  const Depths depths = depths_of(tree, nodes);
   return depths.up + depths.down;
 }
 
-TreeNode branch_of(const Tree& tree, std::uint32_t place) {
+TreeNode branch_of(const Tree& tree, std::uint32_t place, std::uint32_t nodes) {
+  if (tree.reduce_to.empty()) return star_branch(tree.root, place, nodes);
+  nodes = std::uint32_t(tree.reduce_to.size());
   const Levels up(tree.root, tree.reduce_to), down(tree.root, tree.spread_from);
-  const std::uint32_t nodes = std::uint32_t(tree.reduce_to.size());
   TreeNode branch{.root = tree.root,
                   .reduce_to = tree.reduce_to[place],
                   .spread_from = tree.spread_from[place]};
@@ -106,22 +124,47 @@ TreeNode branch_of(const Tree& tree, std::uint32_t place) {
   return branch;
 }
 
-TreeSet::TreeSet(const Forest& forest, std::uint32_t place)
-    : branches_(forest.trees.size()),
-      tree_of_(forest.tree_of),
-      pieces_(forest.trees.size()),
-      lag_(forest.lag.value_or(std::uint32_t(forest.tree_of.size()))) {
+TreeSet::TreeSet(const ReducePlan& plan, std::uint32_t place, std::uint32_t nodes)
+    : branches_(plan.trees.size()),
+      tree_of_(plan.tree_of),
+      pieces_(plan.trees.size()),
+      lag_(plan.lag.value_or(std::uint32_t(plan.tree_of.size()))) {
+  const Sums sums = plan.how.sums;
   for (std::uint32_t piece = 0; piece < tree_of_.size(); ++piece)
     pieces_[tree_of_[piece]].push_back(piece);
   std::set<std::uint32_t> above;
   for (std::uint32_t tree = 0; tree < trees(); ++tree) {
     if (pieces_[tree].empty()) continue;
-    branches_[tree] = branch_of(forest.trees[tree], place);
-    hops_ = std::max(hops_, hops_of(forest.trees[tree]));
-    above.insert(branches_[tree].above.begin(), branches_[tree].above.end());
+    const bool all = sums == Sums::everywhere;
+    branches_[tree] =
+        all ? star_branch(place, place, nodes) : branch_of(plan.trees[tree], place, nodes);
+    hops_ = std::max(hops_, hops_of(plan.trees[tree], nodes));
+    for (const std::uint32_t one : branches_[tree].above) above.insert(one);
+    if (all) above.insert(branches_[tree].below.begin(), branches_[tree].below.end());
+    order_.push_back(tree);
+    if (branches_[tree].root == place || !branches_[tree].upstream_children.empty())
+      inner_.push_back(tree);
   }
+  above.erase(place);
   above_.assign(above.begin(), above.end());
   std::rotate(above_.begin(), std::ranges::upper_bound(above_, place), above_.end());
+  if (sums == Sums::everywhere) hops_ = 1;
+  if (sums == Sums::by_rank) {
+    const auto root = [&](std::uint32_t tree) { return branches_[tree].root; };
+    std::rotate(order_.begin(), std::ranges::upper_bound(order_, place, {}, root), order_.end());
+  }
+  if (sums != Sums::in_turn) return;
+  const auto starts = [&](std::uint32_t tree) { return branches_[tree].upstream_children.empty(); };
+  std::stable_partition(order_.begin(), order_.end(), starts);
+  above_.clear();
+  const std::uint32_t last = plan.trees[tree_of_[0]].root;
+  for (const Tree& tree : plan.trees) {  // the neighbours are the same in all
+    if (tree.root == place) continue;
+    above_ = {tree.reduce_to[place]};
+    previous_ = tree.spread_from[place];
+    break;
+  }
+  if (last != place && !above_.empty() && above_[0] != last) above_.push_back(last);
 }
 
 }  // namespace longhaul::overlay

@@ -1,5 +1,5 @@
 // One attempt along trees, fed by hand, and whole forests of them.
-#include "longhaul/overlay/tree_attempt.h"
+#include "longhaul/overlay/plan_attempt.h"
 
 #include <algorithm>
 #include <numeric>
@@ -24,12 +24,14 @@ using Places = std::vector<std::uint32_t>;
 const Ranks kMembers = {10, 11, 12, 13, 14};
 constexpr std::uint64_t kValues = 6;  // three pieces of two values
 
-struct FedTreeNode : testing::PaperNode<TreeAttempt> {
+struct FedTreeNode : testing::PaperNode<PlanAttempt> {
   explicit FedTreeNode(Rank self, bool streamed = true, Round round = 0, bool exact = false,
-                       const Forest& forest = {{tree_of_five()}, {0, 0, 0}})
-      : PaperNode(std::make_unique<Table>(team(self, forest), kValues, 2, forest), round, exact,
-                  streamed) {}
-  static GroupMembers team(Rank self, const Forest& forest) {
+                       ReducePlan forest = {{tree_of_five()}, {0, 0, 0}})
+      : PaperNode(table_of(self, (forest.how.streamed = streamed, forest)), round, exact) {}
+  static std::unique_ptr<Table> table_of(Rank self, const ReducePlan& forest) {
+    return std::make_unique<Table>(team(self, forest), kValues, 2, forest);
+  }
+  static GroupMembers team(Rank self, const ReducePlan& forest) {
     GroupMembers team{
         .self = self, .epoch = 0, .workers = kMembers, .members = kMembers, .server = {}};
     if (forest.trees[0].reduce_to.size() > kMembers.size()) team.server = 15;
@@ -39,7 +41,7 @@ struct FedTreeNode : testing::PaperNode<TreeAttempt> {
 
 // --- shares -------------------------------------------------------------------------------------
 
-TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
+TEST(PlanAttempt, ItsShareGoesToAllWhoStandAboveIt) {
   const std::map<Rank, Ranks> told = {{10, {12}}, {11, {12, 10}}, {12, {}}, {13, {10, 12}}};
   for (const auto& [self, expected] : told) {
     FedTreeNode node(self);
@@ -55,7 +57,7 @@ TEST(TreeAttempt, ItsShareGoesToAllWhoStandAboveIt) {
   }
 }
 
-TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
+TEST(PlanAttempt, SharesComeOnceFromThoseBelow) {
   FedTreeNode node(10);
   EXPECT_FALSE(node.share(9, 1)) << "no member";
   EXPECT_FALSE(node.share(10, 1)) << "in the name of this node";
@@ -66,7 +68,7 @@ TEST(TreeAttempt, SharesComeOnceFromThoseBelow) {
 }
 
 // The root of the first piece hears from all.
-TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
+TEST(PlanAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
   FedTreeNode root(12);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
     ASSERT_TRUE(root.share(from, from == 13 ? 0 : 2));
@@ -83,7 +85,7 @@ TEST(TreeAttempt, TheRootTellsAllWhoIsCountedWhenItKnows) {
 
 // --- parts --------------------------------------------------------------------------------------
 
-TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
+TEST(PlanAttempt, ALeafSendsItsOwnBytes) {
   FedTreeNode leaf(11);
   leaf.contribute(4);
   ASSERT_EQ(leaf.context.posts.size(), 1u);
@@ -95,7 +97,7 @@ TEST(TreeAttempt, ALeafSendsItsOwnBytes) {
 }
 
 // 10 + 3/4 (30 - 10) = 25; 25 + 4/8 (15 - 25) = 20. PaperContext cuts what is behind the point.
-TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
+TEST(PlanAttempt, MixesItsOwnWithThePartsOfItsChildren) {
   for (const bool exact : {false, true}) {
     FedTreeNode node(10, true, 0, exact);
     const Coding up = exact ? Coding::exact : Coding::up;
@@ -114,7 +116,7 @@ TEST(TreeAttempt, MixesItsOwnWithThePartsOfItsChildren) {
 }
 
 // a part may come before this node has its own, and before the shares of others below.
-TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
+TEST(PlanAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
   // What comes: 0 this node's own, 1 and 2 shares, 3 and 4 the parts after them.
   Places order = {0, 1, 2, 3, 4};
   Floats first;
@@ -144,7 +146,7 @@ TEST(TreeAttempt, R2_2_AnyOrderOfSharesAndPartsGivesTheSameBits) {
 }
 
 // Who brings nothing is not waited for, and nothing is sent for those who bring nothing.
-TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
+TEST(PlanAttempt, WhoBringsNothingSendsNothing) {
   FedTreeNode leaf(11), alone(10), idle(10), passes(10);
   leaf.contribute(0);
   EXPECT_TRUE(leaf.context.posts.empty());
@@ -169,7 +171,7 @@ TEST(TreeAttempt, WhoBringsNothingSendsNothing) {
   EXPECT_TRUE(passes.context.own_asked.empty());
 }
 
-TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
+TEST(PlanAttempt, WithoutContributionsThereIsNoMean) {
   FedTreeNode root(12);
   root.contribute(0);
   for (const Rank from : {10u, 11u, 13u, 14u}) {
@@ -182,7 +184,7 @@ TEST(TreeAttempt, WithoutContributionsThereIsNoMean) {
 }
 
 // What a part weighs follows from shares. Where they are known, another weight is a lie.
-TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
+TEST(PlanAttempt, APartWeighsWhatTheSharesSay) {
   FedTreeNode node(12);
   node.contribute(1);
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(node.share(from, 1));
@@ -196,7 +198,7 @@ TEST(TreeAttempt, APartWeighsWhatTheSharesSay) {
   EXPECT_TRUE(node.context.means.contains(1));
 }
 
-TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
+TEST(PlanAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
   FedTreeNode node(12);
   node.contribute(1);
   EXPECT_FALSE(node.admits(10, node.mixed(10))) << "before the share";
@@ -229,7 +231,7 @@ TEST(TreeAttempt, PartsComeFromChildrenInTheirCodingAndOnce) {
 // --- means --------------------------------------------------------------------------------------
 
 // all hold the same bits, so the root takes what the others will read: 12 + 1/2 (13 - 12).
-TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
+TEST(PlanAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
   FedTreeNode root(12);
   root.contribute(1);
   for (const Rank from : {10u, 11u, 13u}) ASSERT_TRUE(root.share(from, 0));
@@ -243,7 +245,7 @@ TEST(TreeAttempt, R2_1_TheRootUsesWhatTheOthersWillRead) {
 }
 
 // written anew at every node, a mean would be other bits at each. 2.5 would be 2.
-TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
+TEST(PlanAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   FedTreeNode node(14);
   node.contribute(1);
   ASSERT_TRUE(node.give(12, node.mean(12), 0, 5, 2.5f));
@@ -259,7 +261,7 @@ TEST(TreeAttempt, R2_1_AMeanGoesOnInTheBytesItCameIn) {
   EXPECT_TRUE(last.attempt.drained());
 }
 
-TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
+TEST(PlanAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
   FedTreeNode node(13), root(12);
   EXPECT_FALSE(node.admits(14, node.mean(12))) << "before this node's part";
   node.contribute(1), root.contribute(1);
@@ -276,7 +278,7 @@ TEST(TreeAttempt, MeansComeDownTheTreeInTheRootsNameAndNotTooEarly) {
 // --- servers, phases, order ---------------------------------------------------------------------
 
 // It brings nothing, keeps no mean, and begins when it has all shares.
-TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
+TEST(PlanAttempt, AServerThatIsNoMemberMixesWhatComes) {
   const Tree star{5, {5, 5, 5, 5, 5, 5}, {5, 5, 5, 5, 5, 5}};
   FedTreeNode server(15, true, 0, false, {{star}, {0, 0, 0}});
   for (const Rank from : {10u, 11u, 12u, 13u}) ASSERT_TRUE(server.share(from, 0));
@@ -296,9 +298,9 @@ TEST(TreeAttempt, AServerThatIsNoMemberMixesWhatComes) {
 }
 
 // Two trees wait each for itself, parts beside means; how much is here is known after loading.
-TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
+TEST(PlanAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
   const Tree second{4, {4, 0, 4, 0, 4}, {4, 0, 4, 0, 4}};
-  const Forest forest{{tree_of_five(), second}, {0, 1, 0}};
+  const ReducePlan forest{{tree_of_five(), second}, {0, 1, 0}};
   for (const bool streamed : {true, false}) {
     FedTreeNode before(10, streamed, 0, false, forest), node(10, streamed, 0, false, forest);
     before.contribute(1);
@@ -323,7 +325,7 @@ TEST(TreeAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 }
 
 // What waits for a link: older rounds first, then what has the longest way to go, in all trees.
-TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
+TEST(PlanAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   FedTreeNode leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
   FedTreeNode three(13, true, 1);
   std::vector<std::uint32_t> orders;
@@ -348,14 +350,12 @@ TEST(TreeAttempt, WhatHasTheLongestWayToGoGoesFirst) {
 
 // Interleaved, a piece stands `lag` pieces behind for each link that it has crossed; absent, behind
 // all that has crossed fewer. Rounds go before later ones whatever the trees of each are like.
-TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
-  using One = testing::PaperNode<TreeAttempt>;
+TEST(PlanAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
+  using One = testing::PaperNode<PlanAttempt>;
   for (const auto& [lag, hop] : {std::pair{std::optional(1u), 1u}, {std::nullopt, 3u}}) {
-    const Forest forest{{tree_of_five()}, {0, 0, 0}, lag};
-    const auto table = [&](Rank self) {
-      return std::make_unique<Table>(FedTreeNode::team(self, forest), kValues, 2, forest);
-    };
-    One leaf(table(11), 1, false, true, true), inner(table(10), 1, false, true, true);
+    const ReducePlan forest{{tree_of_five()}, {0, 0, 0}, lag, {.interleaved = true}};
+    One leaf(FedTreeNode::table_of(11, forest), 1, false);
+    One inner(FedTreeNode::table_of(10, forest), 1, false);
     const auto orders = [](const One& node) {
       std::vector<std::uint32_t> all;
       for (const Outgoing& out : node.context.posts) all.push_back(out.service.order);
@@ -371,12 +371,11 @@ TEST(TreeAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
 }
 
 // What nobody passes on goes behind all parts and means that somebody does.
-TEST(TreeAttempt, MeansOnTheirLastLinkStandBehindAllElse) {
-  using One = testing::PaperNode<TreeAttempt>;
+TEST(PlanAttempt, MeansOnTheirLastLinkStandBehindAllElse) {
+  using One = testing::PaperNode<PlanAttempt>;
   const Places leaves(5, 0);
-  const Forest star{{{0, leaves, leaves}}, {0, 0, 0}, 1};
-  One root(std::make_unique<Table>(FedTreeNode::team(10, star), kValues, 2, star), 1, false, true,
-           true);
+  const ReducePlan star{{{0, leaves, leaves}}, {0, 0, 0}, 1, {.interleaved = true}};
+  One root(FedTreeNode::table_of(10, star), 1, false);
   root.contribute(1);
   ASSERT_TRUE(root.share(11, 1) && root.share(12, 0) && root.share(13, 0) && root.share(14, 0));
   ASSERT_TRUE(root.give(11, root.own(11), 2, 1, 1));
@@ -385,7 +384,7 @@ TEST(TreeAttempt, MeansOnTheirLastLinkStandBehindAllElse) {
     EXPECT_EQ(mean.service.order, 12288u + 3 + 2) << "one link crossed, of three pieces";
 }
 
-TEST(TreeAttempt, SaysWhomItWaitsFor) {
+TEST(PlanAttempt, SaysWhomItWaitsFor) {
   FedTreeNode node(10, true, 7);
   node.contribute(1);
   EXPECT_EQ(node.attempt.waiting_for({}), "round 7: shares of ranks 11, 13");
@@ -405,15 +404,16 @@ TEST(TreeAttempt, SaysWhomItWaitsFor) {
 
 // All nodes of a forest drawn at random; which link brings its next piece is drawn, too.
 struct Wood {
-  using One = testing::PaperNode<TreeAttempt>;
-  Wood(const Forest& forest, std::uint32_t members, bool streamed, bool exact) {
+  using One = testing::PaperNode<PlanAttempt>;
+  Wood(ReducePlan forest, std::uint32_t members, bool streamed, bool exact) {
+    forest.how.streamed = streamed;
     Ranks all(members);
     std::iota(all.begin(), all.end(), Rank{20});
     for (const Rank self : all) {
       const GroupMembers team{
           .self = self, .epoch = 0, .workers = all, .members = all, .server = {}};
       auto table = std::make_unique<Table>(team, kValues, 2, forest);
-      nodes.emplace(self, std::make_unique<One>(std::move(table), 0, exact, streamed));
+      nodes.emplace(self, std::make_unique<One>(std::move(table), 0, exact));
       nodes.at(self)->context.set_own(value(self));
     }
   }
@@ -450,7 +450,7 @@ struct Wood {
   std::map<Rank, std::unique_ptr<One>> nodes;
 };
 
-Forest draw_forest(std::uint32_t members, Random& random) {
+ReducePlan draw_forest(std::uint32_t members, Random& random) {
   const auto draw = [&](std::uint32_t root) {
     Places order(members), towards(members, root);
     std::iota(order.begin(), order.end(), 0u);
@@ -459,7 +459,7 @@ Forest draw_forest(std::uint32_t members, Random& random) {
     for (std::uint32_t i = 1; i < members; ++i) towards[order[i]] = order[random.below(i)];
     return towards;
   };
-  Forest forest;
+  ReducePlan forest;
   for (int tree = 0; tree < 3; ++tree) {
     const auto root = std::uint32_t(random.below(members));
     forest.trees.push_back({root, draw(root), draw(root)});
@@ -471,12 +471,12 @@ Forest draw_forest(std::uint32_t members, Random& random) {
 
 // for whatever trees a plan may have: all end with the same bits, which are the
 // mean, and keep nothing.
-TEST(TreeAttempt, R2_2_AnyForestEndsWithTheSameBitsInAnyOrder) {
+TEST(PlanAttempt, R2_2_AnyForestEndsWithTheSameBitsInAnyOrder) {
   for (std::uint64_t seed = 1; seed <= longhaul::testing::cases(300); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed, {Purpose::test});
     const auto members = std::uint32_t(2 + random.below(9));
-    const Forest forest = draw_forest(members, random);
+    const ReducePlan forest = draw_forest(members, random);
     double sum = 0, weights = 0;
     for (Rank rank = 20; rank < 20 + members; ++rank) {
       sum += Wood::weight(rank) * double(Wood::value(rank));

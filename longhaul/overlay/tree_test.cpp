@@ -16,38 +16,41 @@ namespace {
 using testing::tree_of_five;
 using Places = std::vector<std::uint32_t>;
 
-std::string wrong(const Forest& forest, std::uint32_t members, std::uint32_t nodes,
+std::string wrong(const ReducePlan& forest, std::uint32_t members, std::uint32_t nodes,
                   std::size_t pieces) {
-  const Status good = check_forest(forest, members, nodes, pieces);
+  const Status good = check_plan(forest, members, nodes, pieces);
   return good ? "" : good.error().what;
 }
 
 // Plans may come from a peer: whatever is no tree is named, and nothing runs for ever.
-TEST(Forest, WhatIsNoTreeIsRefused) {
-  const Forest good{{tree_of_five()}, {0, 0, 0}};
+TEST(ReducePlan, WhatIsNoTreeIsRefused) {
+  const ReducePlan good{{tree_of_five()}, {0, 0, 0}};
   EXPECT_EQ(wrong(good, 5, 5, 3), "");
   const auto with = [&](auto change) {
-    Forest forest = good;
+    ReducePlan forest = good;
     change(forest);
     return wrong(forest, 5, 5, 3);
   };
   const auto has = [](const char* text) { return ::testing::HasSubstr(text); };
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].root = 5; }), has("its root is nobody"));
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to.pop_back(); }),
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].root = 5; }), has("its root is nobody"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to.pop_back(); }),
               has("of 4 nodes, not of 5"));
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].spread_from.push_back(2); }), has("of 6 nodes"));
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[1] = 5; }), has("place 5 is nobody's"));
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[2] = 0; }), has("root stands below"));
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[3] = 3; }), has("place 3 is on no way"));
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].reduce_to[0] = 1; }), has("place 0 is on no way"));
-  EXPECT_THAT(with([](Forest& f) { f.trees[0].spread_from[4] = 1; }), has("place 0 is on no way"));
-  EXPECT_THAT(with([](Forest& f) { f.tree_of[1] = 1; }), has("a piece without a tree"));
-  EXPECT_THAT(with([](Forest& f) { f.tree_of.pop_back(); }), has("another number of pieces"));
-  EXPECT_THAT(with([](Forest& f) { f.trees.clear(); }), has("a piece without a tree"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].spread_from.push_back(2); }), has("of 6 nodes"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[1] = 5; }), has("place 5 is nobody's"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[2] = 0; }), has("root stands below"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[3] = 3; }),
+              has("place 3 is on no way"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].reduce_to[0] = 1; }),
+              has("place 0 is on no way"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees[0].spread_from[4] = 1; }),
+              has("place 0 is on no way"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.tree_of[1] = 1; }), has("a piece without a tree"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.tree_of.pop_back(); }), has("another number of pieces"));
+  EXPECT_THAT(with([](ReducePlan& f) { f.trees.clear(); }), has("a piece without a tree"));
 }
 
 // It gets no means that it could pass on.
-TEST(Forest, AServerThatIsNoMemberIsARootAndNothingElse) {
+TEST(ReducePlan, AServerThatIsNoMemberIsARootAndNothingElse) {
   EXPECT_EQ(wrong({{{2, {2, 2, 2}, {2, 2, 2}}}, {0}}, 2, 3, 1), "");
   EXPECT_THAT(wrong({{{0, {0, 2, 0}, {0, 2, 0}}}, {0}}, 2, 3, 1), ::testing::HasSubstr("server"));
 }

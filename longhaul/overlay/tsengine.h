@@ -2,6 +2,7 @@
 // A coordinator decides every transfer online: TSEngine (IEEE TNSM 18(4), 2021).
 // docs/overlay/tsengine.md
 #include "longhaul/core/registry.h"
+#include "longhaul/overlay/topology.h"
 #include "longhaul/overlay/tsengine_attempt.h"
 
 namespace longhaul::overlay {
@@ -48,9 +49,6 @@ class TsEngine final : public ServedTopology {
         config_{config.greed, config.expire, config.ema, from_seconds(config.deadline),
                 from_seconds(config.unknown_deadline)},
         seed_(place.seed) {}
-  std::optional<RoutePlan> routes(const Partition&, const GroupMembers&) const override {
-    return std::nullopt;
-  }
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<tsengine::Agent>(spec, buckets_, streamed_,
                                              *coordinators_.at(spec.key.group));

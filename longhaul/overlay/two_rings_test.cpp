@@ -3,9 +3,11 @@
 // rates of [wan], so this overlay has no name in a job file.
 //
 // Invariants: and R-2.4 (agreed_test.cpp).
+#include <numeric>
+
 #include <gtest/gtest.h>
 
-#include "longhaul/overlay/hierarchical.h"
+#include "longhaul/overlay/fixed_plans.h"
 #include "longhaul/overlay/testing/exchange.h"
 
 namespace longhaul::overlay {
@@ -21,21 +23,19 @@ class TwoRings final : public Topology {
     return {length, 2 * workers, chunk};
   }
 
-  std::optional<Forest> forest(const Partition& grid, const GroupMembers& team) const override {
+  std::optional<ReducePlan> plan(const Partition& grid, const GroupMembers& team) const override {
     const auto members = std::uint32_t(team.members.size());
-    Forest forest;
+    std::vector<std::uint32_t> circle(members);
+    std::iota(circle.begin(), circle.end(), 0u);
+    ReducePlan plan;
     for (std::uint32_t owner = 0; owner < members; ++owner) {
-      const Tree tree = circle_tree(members, owner);
-      forest.trees.push_back(tree);
-      forest.trees.push_back({owner, tree.spread_from, tree.reduce_to});  // the other way
+      const Tree tree = circle_tree(circle, owner);
+      plan.trees.push_back(tree);
+      plan.trees.push_back({owner, tree.spread_from, tree.reduce_to});  // the other way
     }
     for (std::size_t piece = 0; piece < grid.pieces(); ++piece)
-      forest.tree_of.push_back(grid.shard_of(piece) % (2 * members));
-    return forest;
-  }
-
-  std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
-    return std::make_unique<TreeAttempt>(spec, /*streamed=*/true);
+      plan.tree_of.push_back(grid.shard_of(piece) % (2 * members));
+    return plan;
   }
 };
 

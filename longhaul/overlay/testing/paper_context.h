@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -13,10 +14,13 @@ namespace longhaul::overlay::testing {
 
 // One node's part in an exchange of `length` values in pieces of `longest`, and what it is about.
 struct Table {
-  Table(GroupMembers who, std::uint64_t length, std::uint32_t shards, std::uint64_t longest)
-      : team(std::move(who)), grid(length, shards, longest), plan(grid, team) {}
+  using Maker = std::function<ReducePlan(const Partition&, const GroupMembers&)>;
+  Table(
+      GroupMembers who, std::uint64_t length, std::uint32_t shards, std::uint64_t longest,
+      const Maker& by = [](const auto& grid, const auto& team) { return stars(grid, team); })
+      : team(std::move(who)), grid(length, shards, longest), plan(grid, team, by(grid, team)) {}
   // One shard, whose pieces go along trees.
-  Table(GroupMembers who, std::uint64_t length, std::uint64_t longest, const Forest& forest)
+  Table(GroupMembers who, std::uint64_t length, std::uint64_t longest, const ReducePlan& forest)
       : team(std::move(who)), grid(length, 1, longest), plan(grid, team, forest) {}
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
