@@ -41,7 +41,7 @@ class PlanAttempt final : public Attempt {
     pending_weights_ = std::uint32_t(spec.team->members.size());
     // A server that is no member does not contribute.
     std::fill(weights_.begin() + pending_weights_, weights_.end(), 0.0);
-    for (const std::uint32_t tree : trees_.inner()) recount(tree);
+    recount_all();
   }
 
   // --- weights
@@ -64,7 +64,8 @@ class PlanAttempt final : public Attempt {
     if (weights_[*place] != kUnknownWeight) return refuse(from, "a second share");
     set_weight(*place, share.weight, context);
     for (const std::uint32_t tree : trees_.inner())
-      if (below(tree) && (share.weight == 0 || knows(tree))) go_on(tree, context);
+      if (!is(Sums::in_turn) && below(tree) && (share.weight == 0 || knows(tree)))
+        go_on(tree, context);
     return Ok{};
   }
 
@@ -83,7 +84,7 @@ class PlanAttempt final : public Attempt {
     if (!child) return refuse(from, "a part from who does not stand below");
     // A node with children may send a mean so far, or its own bytes if they do not contribute. In
     // turn, zeros must not enter a codec's memory, and are no first part.
-    const bool leaf = branch.upstream_children[*child].below.size() == 1;
+    const bool leaf = branch.upstream_children[*child].leaf;
     const bool own =
         key == this->key(Phase::part, Coding::up, from) && (leaf || !is(Sums::in_turn));
     const bool mixed =
@@ -157,8 +158,7 @@ class PlanAttempt final : public Attempt {
     if (!ar.loading()) return;
     if (weights_.size() != nodes || done_.size() != pieces)
       return ar.fail("holds an attempt along other trees");
-    if (!weights_.empty())
-      for (const std::uint32_t tree : trees_.inner()) recount(tree);
+    if (!weights_.empty()) recount_all();
   }
 
  private:
@@ -222,6 +222,12 @@ class PlanAttempt final : public Attempt {
     return known.upstream_children[child];
   }
 
+  // in_turn: the weight of a part comes with it.
+  void recount_all() {
+    if (is(Sums::in_turn)) return;
+    for (const std::uint32_t tree : trees_.inner()) recount(tree);
+  }
+
   // Sums in ascending order, so that child and parent get the same result.
   void recount(std::uint32_t tree) {
     const TreeNode& branch = trees_.branch(tree);
@@ -241,6 +247,7 @@ class PlanAttempt final : public Attempt {
   void set_weight(std::uint32_t place, double weight, AttemptContext& context) {
     weights_[place] = weight;
     if (--pending_weights_ == 0 && is_teller() && !adds_up()) tell(context);
+    if (is(Sums::in_turn)) return;
     for (const std::uint32_t tree : trees_.inner())
       if (stands_below(place, tree) && (place == self_ || --known_.at(tree).unknown == 0))
         recount(tree);
@@ -453,7 +460,8 @@ class PlanAttempt final : public Attempt {
     std::vector<Rank> ranks;
     for (std::uint32_t place = 0; place < weights_.size(); ++place) {
       const auto below = [&](std::uint32_t tree) { return stands_below(place, tree); };
-      if (weights_[place] == kUnknownWeight && std::ranges::any_of(trees_.inner(), below))
+      if (weights_[place] == kUnknownWeight &&
+          (is(Sums::in_turn) || std::ranges::any_of(trees_.inner(), below)))
         ranks.push_back(spec_.team->node(place));
     }
     return ranks;

@@ -66,11 +66,53 @@ TreeNode star_branch(std::uint32_t root, std::uint32_t place, std::uint32_t node
   if (place != root) branch.above = {root};
   for (std::uint32_t i = 0; i < nodes && place == root; ++i) {
     branch.below.push_back(i);
-    if (i != root) branch.upstream_children.push_back({i, {i}});
+    if (i != root) branch.upstream_children.push_back({i, true, {i}});
     if (i > 0) branch.downstream_children.push_back({(root + i) % nodes, 1});
   }
   return branch;
 }
+
+// The circle of a plan with in_turn, seen from one node: every tree is the path that ends at its
+// root.
+class Circle {
+ public:
+  Circle(const ReducePlan& plan, std::uint32_t place) {
+    const Tree& tree = plan.trees.front();
+    nodes_ = std::uint32_t(tree.reduce_to.size());
+    distance_.resize(nodes_);
+    // The root's next is the start of its path, the only place to which nobody sends.
+    std::vector<bool> is_next(nodes_);
+    for (std::uint32_t one = 0; one < nodes_; ++one)
+      if (one != tree.root) is_next[tree.reduce_to[one]] = true;
+    const auto start = std::uint32_t(std::ranges::find(is_next, false) - is_next.begin());
+    std::uint32_t at = place;
+    for (std::uint32_t steps = 0; steps < nodes_; ++steps) {
+      distance_[at] = steps;
+      previous_ = at;
+      at = nodes_ > 1 && at == tree.root ? start : tree.reduce_to[at];
+      if (steps == 0) next_ = at;
+    }
+  }
+  std::uint32_t nodes() const { return nodes_; }
+  std::uint32_t next() const { return next_; }
+  std::uint32_t previous() const { return previous_; }
+
+  TreeNode branch(std::uint32_t root) const {
+    const std::uint32_t ahead = distance_[root], last = nodes_ - 1;
+    TreeNode branch{.root = root,
+                    .reduce_to = ahead == 0 ? root : next_,
+                    .spread_from = ahead == 0 ? root : previous_};
+    branch.way = ahead + last;
+    if (ahead != last) branch.upstream_children = {{previous_, ahead + 1 == last}};
+    if (last > 0 && ahead != 1)
+      branch.downstream_children = {{next_, ahead == 0 ? last : ahead - 1}};
+    return branch;
+  }
+
+ private:
+  std::uint32_t nodes_ = 0, next_ = 0, previous_ = 0;
+  std::vector<std::uint32_t> distance_;  // links from this node, by place
+};
 
 }  // namespace
 
@@ -110,7 +152,7 @@ TreeNode branch_of(const Tree& tree, std::uint32_t place, std::uint32_t nodes) {
     under[one] = parent == place ? one : under[parent];
   }
   for (std::uint32_t one = 0; one < nodes; ++one) {
-    if (under[one] == one) branch.upstream_children.push_back({one, {}});
+    if (under[one] == one) branch.upstream_children.push_back({one, up.height[one] == 0});
     if (under[one] != kNobody || one == place) branch.below.push_back(one);
     if (one != tree.root && tree.spread_from[one] == place)
       branch.downstream_children.push_back({one, down.height[one] + 1});
@@ -130,15 +172,18 @@ TreeSet::TreeSet(const ReducePlan& plan, std::uint32_t place, std::uint32_t node
       pieces_(plan.trees.size()),
       lag_(plan.lag.value_or(std::uint32_t(plan.tree_of.size()))) {
   const Sums sums = plan.how.sums;
+  std::optional<Circle> circle;
+  if (sums == Sums::in_turn) circle.emplace(plan, place);
   for (std::uint32_t piece = 0; piece < tree_of_.size(); ++piece)
     pieces_[tree_of_[piece]].push_back(piece);
   std::set<std::uint32_t> above;
   for (std::uint32_t tree = 0; tree < trees(); ++tree) {
     if (pieces_[tree].empty()) continue;
     const bool all = sums == Sums::everywhere;
-    branches_[tree] =
-        all ? star_branch(place, place, nodes) : branch_of(plan.trees[tree], place, nodes);
-    hops_ = std::max(hops_, hops_of(plan.trees[tree], nodes));
+    branches_[tree] = circle ? circle->branch(plan.trees[tree].root)
+                      : all  ? star_branch(place, place, nodes)
+                             : branch_of(plan.trees[tree], place, nodes);
+    hops_ = std::max(hops_, circle ? 2 * (circle->nodes() - 1) : hops_of(plan.trees[tree], nodes));
     for (const std::uint32_t one : branches_[tree].above) above.insert(one);
     if (all) above.insert(branches_[tree].below.begin(), branches_[tree].below.end());
     order_.push_back(tree);
@@ -156,14 +201,9 @@ TreeSet::TreeSet(const ReducePlan& plan, std::uint32_t place, std::uint32_t node
   if (sums != Sums::in_turn) return;
   const auto starts = [&](std::uint32_t tree) { return branches_[tree].upstream_children.empty(); };
   std::stable_partition(order_.begin(), order_.end(), starts);
-  above_.clear();
   const std::uint32_t last = plan.trees[tree_of_[0]].root;
-  for (const Tree& tree : plan.trees) {  // the neighbours are the same in all
-    if (tree.root == place) continue;
-    above_ = {tree.reduce_to[place]};
-    previous_ = tree.spread_from[place];
-    break;
-  }
+  if (circle->nodes() > 1) above_ = {circle->next()};
+  previous_ = circle->previous();
   if (last != place && !above_.empty() && above_[0] != last) above_.push_back(last);
 }
 

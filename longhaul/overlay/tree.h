@@ -65,14 +65,16 @@ Status check_plan(const ReducePlan&, std::uint32_t members, std::uint32_t nodes,
 // The child from which a node gets parts of a tree.
 struct UpstreamChild {
   std::uint32_t place = 0;
-  std::vector<std::uint32_t> below;  // nodes whose parts it sends, with its own; ascending
+  bool leaf = true;                       // it sends its own part only
+  std::vector<std::uint32_t> below = {};  // nodes whose parts it sends, with its own; ascending
 };
 // The child to which a node passes means on, and the links on the longest path through it.
 struct DownstreamChild {
   std::uint32_t place = 0;
   std::uint32_t way = 0;
 };
-// A tree as one of its nodes sees it.
+// A tree as one of its nodes sees it. in_turn: without the lists `above` and `below`, which would
+// take as much memory as there are pairs of nodes.
 struct TreeNode {
   std::uint32_t root = 0;
   std::uint32_t reduce_to = 0;
