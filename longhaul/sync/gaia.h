@@ -22,9 +22,9 @@
 // lowest rank, sends its b to the sites with another clock. All continue from it and send their own
 // updates of later clocks again. So no update of a live site is lost or counted twice, and the
 // later updates of a lost site are dropped on every site. Until then no site adds an update, but
-// each may compute one clock. A further change in the meantime begins this anew: as the newest b is
-// taken, two of one clock are never different ones. A returned site enters with the senior worker's
-// b and no updates of its own, and sends the clocks up to its round as empty ones.
+// each may compute one clock. A change before that begins this again. As all take the
+// newest b, bases of one clock are always equal (with hubs up to rounding). A returned site enters
+// with the senior worker's b and no updates of its own. It sends the clocks up to its round empty.
 //
 // A clock that comes twice is skipped. An update that is out of order or too far ahead, or the
 // clock of a b that cannot be complete, is malformed. The donor can spoil b, as any site can by its
@@ -90,8 +90,8 @@ class Gaia final : public PeerStrategy, public Tunable {
     return Config::check(config, place);
   }
   Gaia(const Config& config, SyncParts parts, const Place& place)
-      : PeerStrategy({.name = "gaia", .apart = config.staleness + 2}, std::move(parts.overlay),
-                     parts.stop, place),
+      : PeerStrategy({.name = "gaia", .steps = config.steps, .apart = config.staleness + 2},
+                     std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
         ranges_(parameter_ranges(*place.layout)),
@@ -655,7 +655,7 @@ class Gaia final : public PeerStrategy, public Tunable {
   double exchanges_ = 0;          // models sent to all other sites since the start, in whole models
 
   bool is_settled_ = false;         // this site has the base that all continue from in this view
-  std::map<Rank, Round> clocks_;    // of the bases with which sites have entered it
+  std::map<Rank, Round> clocks_;    // clock of the base of each site, as it entered
   std::vector<Rank> donor_;         // the site whose base this site waits for, if it does
   Round lost_clock_ = 0;            // newest clock of a lost site that has arrived
   gaia::Routes routes_;             // of the view

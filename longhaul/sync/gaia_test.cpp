@@ -153,6 +153,14 @@ TEST(Gaia, AClockThatFlushesLeavesNothing) {
   EXPECT_TRUE(has_left[6]);
 }
 
+TEST(Gaia, AClockHasItsLocalSteps) {
+  TestJob::Config config = gaia_job(3, gaia_settings(0.05, 1), 6);
+  config.settings.push_back({"steps", {std::int64_t(2)}});
+  auto job = TestJob::ended(config);
+  expect_ended_alike(job, 6);
+  for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.steps[rank], 12u);
+}
+
 // Every update is announced, and every step reads all parameters.
 TEST(Gaia, WithTheBarrierOnItEndsAndSavesAsWithout) {
   constexpr Round kRounds = longhaul::testing::kGate ? 5 : 12;

@@ -28,8 +28,7 @@ class EndsInMean : public Strategy {
   bool begin_mean(Turn& turn) {
     phase_ = Phase::averaging;
     Turn below = within(final_.overlay(), turn);
-    const Status begun =
-        returns_ ? final_return_.begin(turn, below) : final_.begin(turn, below);
+    const Status begun = returns_ ? final_return_.begin(turn, below) : final_.begin(turn, below);
     if (!begun) fail(begun.error(), turn);
     return bool(begun);
   }
