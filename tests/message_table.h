@@ -86,8 +86,8 @@ void for_each_message(Visit&& visit) {
   family("sync/gadmm/stopping rule", sync::gadmm::Stopping::Messages{});
   family("sync/lag", MessageList<sync::LagHeader>{});
   family("sync/shadowsync", MessageList<sync::shadow::ElasticHeader>{});
-  family("sync/gaia",
-         MessageList<sync::gaia::UpdateHeader, sync::gaia::CutHeader, sync::gaia::BarrierHeader>{});
+  family("sync/gaia", MessageList<sync::gaia::UpdateHeader, sync::gaia::BaseHeader,
+                                  sync::gaia::BarrierHeader, sync::gaia::BaseClock>{});
   family(
       "sync/sfb",
       MessageList<sync::sfb::FactorsHeader, sync::sfb::ControlHeader, sync::sfb::AdoptedHeader>{});

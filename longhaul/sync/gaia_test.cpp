@@ -7,13 +7,12 @@
 //  5  A site that moves nothing sends nothing.
 //  6  Never more bytes than dense; goldens of the forms: gaia/encoding_test.cpp.
 //  7-9 Goldens of filter, accumulation, inv_sqrt: gaia/filter_test.cpp, gaia/threshold_test.cpp.
-// 10  Each update reaches each replica once, also after a death and cut: gaia/routes_test.cpp.
+// 10  Each update reaches each replica once, also after a death: gaia/routes_test.cpp.
 // 11  A step waits only for announced parameters that it reads: gaia/blocked_test.cpp,
 //     tests/gaia_test.cpp.
 // 12  Bytes and losses on the Dermatology data: bench/gaia_derm.py.
 // 13  Ties of the forms, bitmap size, ramp: gaia/encoding_test.cpp, gaia/threshold_test.cpp.
-// A report of a clock that cannot be complete is refused; gaia/cut_test.cpp. Staleness 0 is
-// bit-identical in the simulator and over sockets: tests/cli/launch_test.py.
+// Staleness 0 is bit-identical in the simulator and over sockets: tests/cli/launch_test.py.
 #include "longhaul/sync/gaia.h"
 
 #include <cmath>
@@ -22,7 +21,6 @@
 
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/base/testing/result.h"
-#include "longhaul/core/channel_messages.h"
 #include "longhaul/sync/testing/gaia_job.h"
 
 namespace longhaul::sync {
@@ -121,8 +119,8 @@ TEST(Gaia, NoSiteIsMoreThanDSClocksAhead) {
       job.after_event = [&] {
         Round least = ~Round(0), most = 0;
         for (Rank rank = 0; rank < 5; ++rank) {
-          least = std::min(least, job.node(rank).strategy().rounds_done());
-          most = std::max(most, job.node(rank).strategy().rounds_done());
+          least = std::min(least, gaia_at(job, rank).told());
+          most = std::max(most, gaia_at(job, rank).told());
         }
         lead = std::max(lead, most - least);
       };
@@ -153,6 +151,14 @@ TEST(Gaia, AClockThatFlushesLeavesNothing) {
   EXPECT_FALSE(has_left[8]);
   EXPECT_TRUE(has_left[2]);
   EXPECT_TRUE(has_left[6]);
+}
+
+TEST(Gaia, AClockHasItsLocalSteps) {
+  TestJob::Config config = gaia_job(3, gaia_settings(0.05, 1), 6);
+  config.settings.push_back({"steps", {std::int64_t(2)}});
+  auto job = TestJob::ended(config);
+  expect_ended_alike(job, 6);
+  for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(job.steps[rank], 12u);
 }
 
 // Every update is announced, and every step reads all parameters.
@@ -356,7 +362,7 @@ void expect_conserved(std::uint64_t seed) {
 }
 
 // A peer that claims a base which cannot be, as its clock has no update of the receiver.
-TEST(Gaia, AReportOfAClockThatCannotBeCompleteIsRefused) {
+TEST(Gaia, ABaseOfAClockThatCannotBeCompleteIsRefused) {
   TestJob::Config config = gaia_job(4, gaia_settings(0.05, 1), 8);
   TestJob job(config);
   std::uint64_t events = 0;
@@ -364,14 +370,10 @@ TEST(Gaia, AReportOfAClockThatCannotBeCompleteIsRefused) {
   job.after_event = [&] {
     if (++events == 40) job.crash(3);
     if (gaia_at(job, 0).is_settled() || !refused.empty() || events < 40) return;
-    channel::Begin begin{.handle = 1};
-    for (const std::byte byte : to_wire(gaia::CutHeader{
-             .kind = gaia::CutHeader::Kind::report, .epoch = 1, .clock = 1000, .samples = 0}))
-      begin.header.push_back(std::uint8_t(byte));
     Message message;
-    message.machine = Path().child(2).child(1);  // the strategy, its channel of bases
-    message.kind = channel::Begin::kKind;
-    message.head = Payload(share(to_wire(begin)));
+    message.machine = Path().child(2);  // the strategy
+    message.kind = gaia::BaseClock::kKind;
+    message.head = Payload(share(to_wire(gaia::BaseClock{.epoch = 1, .clock = 1000})));
     const Status status = job.node(0).deliver(Time{0}, 1, message);
     ASSERT_FALSE(status);
     refused = status.error().what;

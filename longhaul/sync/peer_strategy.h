@@ -38,6 +38,7 @@ enum class PeerPhase : std::uint8_t {
   computing,
   exchanging,
   deciding,   // waits for a verdict
+  finishing,  // its rounds are done
   averaging,  // takes part in the mean that the run ends with
   ended
 };
@@ -169,7 +170,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
       fail(can_come.error(), turn);
   }
 
-  Status on_message(Rank from, const Message& message, Turn& turn) final {
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
     return dispatch(Messages{}, message, [&](const EnteredView& entered) -> Status {
       if (entered.epoch != turn.view().epoch) return Ok{};
       if (!std::ranges::binary_search(peers_, from)) return malformed("the round of no peer");
@@ -194,6 +195,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::unstarted || (turn.place().comes_back() && turn.view().epoch == 0)) return;
     do {
       begin_view(turn);
+      receive(turn);
       hand_over(turn);
     } while (advance(turn));
     if (phase_ == Phase::ended) final_return_.serve(within(final_return_, turn));
@@ -207,7 +209,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::deciding) return stop_.waiting_for();
     if (phase_ == Phase::averaging) return final_.waiting_for();
     if (phase_ == Phase::entering) return "the rounds of ranks" + listed(unknown(older_peers()));
-    if (phase_ != Phase::ready && phase_ != Phase::exchanging) return "";
+    if (phase_ != Phase::ready && phase_ != Phase::exchanging && phase_ != Phase::finishing)
+      return "";
     if (!has_begun_view_) return "the rounds of ranks" + listed(unknown(peers_));
     return "round " + std::to_string(done_) + ": " + missing();
   }
@@ -257,11 +260,16 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   virtual bool end_round(Turn&) = 0;
   // Returns true if no round follows, by a rule of the strategy besides [stop].
   virtual bool is_over() const { return false; }
-  // Called after the last round: params() is averaged next.
-  virtual void on_rounds_end(Turn&) {}
+  // Returns true when params() can be averaged, after the last round. Called again in each turn.
+  virtual bool finish_rounds(Turn&) { return true; }
+  // Called in each turn. The learner may compute.
+  virtual void receive(Turn&) {}
+  // Called before this node sends its round to its peers: messages of kControl arrive before it.
+  virtual void on_entering(Turn&) {}
   // Saves the model of this round for a returned worker, or loads it there.
   virtual void archive_model(Archive& ar, Turn& turn) { ar.floats(turn.params()); }
-  // Returns what begin_round() or end_round() waits for, for the user: "models of ranks 1 4".
+  // Returns what begin_round(), end_round() or finish_rounds() waits for, for the user: "models of
+  // ranks 1 4".
   virtual std::string missing() const = 0;
 
   // --- calls for strategies ----------------------------------------------------------------------
@@ -308,6 +316,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   }
 
   void send_round(Turn& turn) {
+    on_entering(turn);
     rounds_[self_] = done_;
     for (const Rank peer : peers_) turn.send(peer, EnteredView{epoch_, done_}, {}, kControl);
   }
@@ -349,6 +358,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
         return true;
       case Phase::deciding:
         return decide(turn);
+      case Phase::finishing:
+        return finish_rounds(turn) && begin_mean(turn);
       case Phase::averaging:
         return end_with_mean(/*gives=*/true, turn);
       default:
@@ -360,11 +371,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     StopRule::Step step = done_ == 0 ? StopRule::Step::go_on : stop_.after(done_ - 1);
     if (is_over()) step = StopRule::Step::stop;
     if (step == StopRule::Step::wait) return false;
-    if (step == StopRule::Step::stop) {
-      on_rounds_end(turn);
-      return begin_mean(turn);
-    }
-    phase_ = Phase::ready;
+    phase_ = step == StopRule::Step::stop ? Phase::finishing : Phase::ready;
     asked_ = turn.now();
     return true;
   }

@@ -251,8 +251,9 @@ class StalenessLab final : public PeerStrategy {
     return true;
   }
 
-  void on_rounds_end(Turn& turn) override {
+  bool finish_rounds(Turn& turn) override {
     if (diverged_.empty()) held_.flush(done_, parameters(turn));
+    return true;
   }
 
   void archive_model(Archive& ar, Turn& turn) override {

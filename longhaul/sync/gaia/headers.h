@@ -14,7 +14,6 @@ struct UpdateHeader {
     clock    // no vector: all updates of the clock have been sent
   };
   Kind kind = Kind::clock;
-  Epoch epoch = 0;  // epoch of the view whose routes it takes
   Round clock = 0;  // from 1
   std::uint32_t slot = 0;
   std::uint32_t range = 0;  // number of a layer of the layout
@@ -22,48 +21,37 @@ struct UpdateHeader {
   bool exact = false;         // values as fp32: sums and resent updates
   std::uint64_t count = 0;    // number of values
   std::uint64_t samples = 0;  // samples used in this clock
-  LONGHAUL_FIELDS((kind, .max = 1), epoch, (clock, .min = 1, .max = 0x1p50), slot, range,
-                  (form, .max = 2), exact, (count, .max = 0x1p32), (samples, .max = 0x1p40))
+  LONGHAUL_FIELDS((kind, .max = 1), (clock, .min = 1, .max = 0x1p50), slot, range, (form, .max = 2),
+                  exact, (count, .max = 0x1p32), (samples, .max = 0x1p40))
 };
 
 // Header of the stream that announces late updates (sync/gaia/blocked.h). The body has the indexes
 // of one update. Announcements and updates are not ordered.
 struct BarrierHeader {
   LONGHAUL_MESSAGE(2, "barrier_header");
-  Epoch epoch = 0;
   Round clock = 0;
   std::uint32_t slot = 0;
   std::uint32_t range = 0;
   Form form = Form::dense;  // form of the indexes; dense: every index, without a body
   std::uint64_t count = 0;
-  LONGHAUL_FIELDS(epoch, (clock, .min = 1, .max = 0x1p50), slot, range, (form, .max = 2),
+  LONGHAUL_FIELDS((clock, .min = 1, .max = 0x1p50), slot, range, (form, .max = 2),
                   (count, .max = 0x1p32))
 };
 
-// Header of the stream that brings all sites to one base after a loss or a return
-// (sync/gaia/cut.h).
-inline constexpr std::uint32_t kMostVerdictBytes = 48 * 1024;
-struct CutHeader {
-  LONGHAUL_MESSAGE(1, "cut_header");
-  enum class Kind : std::uint8_t {
-    report,  // no vector: the sender's state
-    base     // the donor's base; after the end of its run, its model
-  };
-  enum class Standing : std::uint8_t {
-    outside,  // returned, without a base yet
-    running,
-    flushed,  // the base is that of the end
-    ended     // the run has ended, and the final model has arrived
-  };
-  Kind kind = Kind::report;
+// To all other sites, before the round in which the sender enters a view: the clock of its base.
+struct BaseClock {
+  LONGHAUL_MESSAGE(3, "base_clock");
   Epoch epoch = 0;
   Round clock = 0;
+  LONGHAUL_FIELDS(epoch, (clock, .max = 0x1p50))
+};
+
+// Header of the stream of bases, from the site with the newest to those with another.
+struct BaseHeader {
+  LONGHAUL_MESSAGE(1, "base_header");
+  Round clock = 0;
   std::uint64_t samples = 0;  // samples used for the base, by all sites
-  Standing standing = Standing::running;
-  // Stop rule state of the senior worker, in its report if sites have returned.
-  std::vector<std::uint8_t> verdicts = {};
-  LONGHAUL_FIELDS((kind, .max = 1), epoch, (clock, .max = 0x1p50), (samples, .max = 0x1p50),
-                  (standing, .max = 3), (verdicts, .max = kMostVerdictBytes))
+  LONGHAUL_FIELDS((clock, .max = 0x1p50), (samples, .max = 0x1p50))
 };
 
 }  // namespace longhaul::sync::gaia

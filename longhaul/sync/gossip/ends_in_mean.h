@@ -24,13 +24,11 @@ class EndsInMean : public Strategy {
     phase_ = Phase::ended;
     turn.fail({error.kind, who(place_in_run(), turn.place()) + error.what});
   }
-  // All rounds are done. False: it has failed. `gives`: without `returns`, the model is one of the
-  // run's.
-  bool begin_mean(Turn& turn, bool gives = true) {
+  // All rounds are done. False: it has failed.
+  bool begin_mean(Turn& turn) {
     phase_ = Phase::averaging;
     Turn below = within(final_.overlay(), turn);
-    const Status begun =
-        returns_ ? final_return_.begin(turn, below) : final_.begin(turn, below, gives);
+    const Status begun = returns_ ? final_return_.begin(turn, below) : final_.begin(turn, below);
     if (!begun) fail(begun.error(), turn);
     return bool(begun);
   }
