@@ -138,12 +138,13 @@ inline ReducePlan stars(const Partition& grid, const GroupMembers& team,
 class Plan {
  public:
   Plan(const Partition& grid, const GroupMembers& team) : Plan(grid, team, stars(grid, team)) {}
-  // CHECKs that the plan fits this team.
+  // CHECKs that the plan fits this team, of in_turn only its size: it is never a peer's, and its
+  // trees together are as large as the number of pairs of nodes.
   Plan(const Partition& grid, const GroupMembers& team, const ReducePlan& plan)
       : grid_(&grid), how_(plan.how) {
-    const Status good =
-        check_plan(plan, std::uint32_t(team.members.size()), team.nodes(), grid.pieces());
-    LH_CHECK(!team.members.empty() && good);
+    LH_CHECK(!team.members.empty() && plan.tree_of.size() == grid.pieces());
+    LH_CHECK(plan.how.sums == Sums::in_turn ||
+             check_plan(plan, std::uint32_t(team.members.size()), team.nodes(), grid.pieces()));
     for (const std::uint32_t tree : plan.tree_of)
       owner_.push_back(team.node(plan.trees[tree].root));
     // A node outside (a server of another kind) needs no trees.
