@@ -36,6 +36,7 @@ from torch.nn import functional
 
 import longhaul
 import loops
+import own_group
 from loops import samples, score, small_model
 from test_group import JOB as GROUP_JOB, SCRIPT, environment, free_ports, run_sites
 from test_library import JOB
@@ -380,7 +381,10 @@ class TorchRun:
 
 
 @TORCH_2
-def test_P7_torchrun(command):
+@pytest.mark.parametrize("wrap", ["", "FSDP", "fully_shard"])
+def test_P7_torchrun(command, monkeypatch, wrap):
+    if wrap:
+        monkeypatch.setenv("WRAP", wrap)
     one = run_sites(command, 1, "fedavg", "steps = 3", "one")
     a, b, *masters = free_ports(4)
     (command.folder / "job.toml").write_text(GROUP_JOB.format(
@@ -390,6 +394,51 @@ def test_P7_torchrun(command):
         assert site.child.returncode == 0, text
     two = numpy.fromfile(command.folder / "two/aa/model.f32", numpy.float32)
     assert numpy.abs(one - two).max() < 1e-5
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """A group of torch.distributed with this process alone."""
+    from torch import distributed
+
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0,
+                                   world_size=1)
+    yield distributed.group.WORLD
+    distributed.destroy_process_group()
+
+
+def sharded_loop(wrap: str, group=None):
+    def loop(site):
+        model = own_group.wrapped(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8),
+                                                nn.Linear(8, 2)), wrap)
+        opt = torch.optim.AdamW(model.parameters(), 0.05)
+        opt = site.attach(model, opt, group=group)
+        for x, y in site.batches(loops.loader(site.name)):
+            loss = functional.cross_entropy(model(x), y)
+            opt.zero_grad()
+            loss.backward()
+            opt.step(loss=loss)
+
+    return loop
+
+
+@TORCH_2
+@pytest.mark.parametrize("wrap", ["FSDP", "fully_shard"])
+def test_P3_a_sharded_model_resumes(command, alone, wrap):
+    resumes(command, sharded_loop(wrap, alone))
+
+
+@TORCH_2
+@pytest.mark.parametrize("wrap", ["FSDP", "fully_shard"])
+def test_what_a_sharded_model_cannot_is_refused(command, alone, wrap, capfd):
+    for group, scored, sync, why in (
+            (None, None, "fedavg", "the model is sharded: say group="),
+            (alone, score, "fedavg", "score() needs a copy of the model, which is sharded"),
+            (alone, None, "bsp", "exchanges gradients, and the model is sharded")):
+        job = command.job(sync=sync, keys="steps = 3" if sync == "fedavg" else "")
+        code, _ = command.simulate(job, sharded_loop(wrap, group), scored, more=["--force"])
+        err = capfd.readouterr().err
+        assert code == 2 and why in err, err
 
 
 @TORCH_2
