@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import torch.fx
 
 from longhaul import _longhaul
 from longhaul.packed import pack, unpack
-from longhaul.site import Site, Unfit
+from longhaul.site import Site, Unfit, _Score
 
 
 def _values_at(address: int, count: int) -> torch.Tensor:
@@ -54,6 +55,19 @@ def _unwrapped(model: torch.nn.Module) -> torch.nn.Module:
         if not isinstance(inner, torch.nn.Module):
             return model
         model = inner
+
+
+def _fixed_to_training(model: torch.nn.Module) -> str:
+    """An operation that torch.export has fixed to training: eval() changes nothing. "": none."""
+    for module in model.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            schema = getattr(node.target, "_schema", None)
+            names = [argument.name for argument in schema.arguments] if schema else []
+            values = {**dict(zip(names, node.args)), **node.kwargs}
+            if any(values.get(one) for one in ("train", "training", "use_input_stats",
+                                               "dropout_p")):
+                return str(node.target)
+    return ""
 
 
 def load_model(file: Any, model: torch.nn.Module) -> torch.nn.Module:
@@ -107,6 +121,10 @@ class TorchTrained:
                         f"{type(optimizer).__name__}")
         if isinstance(optimizer, torch.optim.LBFGS):
             raise Unfit("attach(): LBFGS calls a closure; choose an optimiser of single gradients")
+        if _Score.function is not None and (operation := _fixed_to_training(model)):
+            raise Unfit(f"attach(): score() needs the model as in evaluation, and torch.export has "
+                        f"fixed {operation} to training: attach the model itself, or give no "
+                        "score()")
         self.site, self.model, self.optimizer = site, model, optimizer
         self.amp: dict[str, Any] = {}
         paths, self._parameters = [], []

@@ -21,6 +21,7 @@ scikit-learn 1.9.1: examples/python/sklearn_sites.py
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import subprocess
@@ -233,6 +234,33 @@ def test_compiled_where_others_are_not(command):
     one = learns(command, loop)
     other = command.simulate(command.job(rounds=6), loops.train, score, out="plain")[1]
     assert one["params_hash"] == other["params_hash"]
+
+
+def exported(model: nn.Module) -> nn.Module:
+    return torch.export.export(model, (torch.ones(8, 4),), dynamic_shapes=(
+        {0: torch.export.Dim.AUTO},)).module()
+
+
+@TORCH_2
+@pytest.mark.parametrize("sync,keys", [("fedavg", "steps = 3"), ("bsp", "")])
+def test_exported_model(command, sync, keys):
+    one = learns(command, lambda site: loops.train_model(site, exported(small_model())), sync, keys)
+    other = command.simulate(command.job(sync=sync, keys=keys, rounds=6), loops.train, score,
+                             out="plain")[1]
+    assert one["params_hash"] == other["params_hash"]
+    assert one["final_loss"] == other["final_loss"]
+
+
+@TORCH_2
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(8)])
+def test_exported_as_in_training_is_not_scored(command, capfd, layer):
+    def loop(site):
+        model = exported(nn.Sequential(nn.Linear(4, 8), copy.deepcopy(layer), nn.Linear(8, 2)))
+        loops.train_model(site, model)
+
+    assert command.simulate(command.job(), loop)[0] == 0
+    assert command.simulate(command.job(), loop, score, out="scored")[0] == 2
+    assert "torch.export has fixed aten." in capfd.readouterr().err
 
 
 @TORCH_2
