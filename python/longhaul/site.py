@@ -123,7 +123,7 @@ class Site:
         self._trains = trains
         self._loop: Loop = loop  # type: ignore[assignment]  # none at a Follower, which has no host
         self._thread = 0
-        self._misused: Unfit | None = None  # in another thread, whose errors nobody may see
+        self._misused = ""  # how, in another thread, whose errors nobody may see
         self._trained: Trained | None = None
         self._also: list[Any] = []
         self._random: randomness.State | None = None
@@ -273,11 +273,14 @@ class Site:
 
     def _check_thread(self, what: str) -> None:
         if threading.get_ident() != self._thread:
-            self._misused = Unfit(f"{what}() was called from thread "
-                                  f"{threading.current_thread().name!r}; call it in the thread "
-                                  "that train() runs in")
-        if self._misused is not None:
-            raise self._misused
+            self._misused = (f"{what}() was called from thread "
+                             f"{threading.current_thread().name!r}; call it in the thread that "
+                             "train() runs in")
+        self._check_use()
+
+    def _check_use(self) -> None:
+        if self._misused:
+            raise Unfit(self._misused)
 
     def _step(self, loss: Any, given: int | None) -> None:
         """The exchange point: does what the host wants of this batch, and what it asks for then."""
@@ -616,8 +619,7 @@ class _Position:
             length = _length(loader)
             empty = self.index == 0
             for batch in source:
-                if site._misused is not None:
-                    raise site._misused
+                site._check_use()
                 empty = False
                 self.index += 1
                 self._ended = self._ended or self.index == length

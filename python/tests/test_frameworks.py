@@ -11,11 +11,13 @@ accelerate 1.15.0: prepare, accumulate, clip_grad_norm_; two batches are a step
 lightning 2.6.6: Trainer.fit by manual optimisation; Fabric
 peft 0.21.2: adapters of a GPT-2: bytes on the WAN within 5 % of theirs (P5)
 torch.compile: backends eager and inductor; one of three sites compiles: results as without
+torch.export: results as without, fedavg and bsp; no score where a layer is fixed to training
 torch.amp.GradScaler: float16 on the CPU, SGD and AdamW; steps that overflow are skipped
 torchdata 0.11.0: a shuffled StatefulDataLoader resumes bit-identically at three moments (P3)
 jax 0.10.2: attach_arrays with a jitted gradient, fedavg and bsp
 dask, distributed 2026.8.0: compare(executor=...) over a LocalCluster; a worker is killed
 torchrun: two processes at each of two sites match one per site within 1e-5; one is killed (P7)
+FullyShardedDataParallel, fully_shard: the same match; a sharded model resumes bit-identically
 scikit-learn 1.9.1: examples/python/sklearn_sites.py
 """
 
