@@ -16,6 +16,7 @@ numpy 1.24; test_frameworks.py has newer packages.
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -181,6 +182,7 @@ def test_P4_a_parameter_that_is_replaced(command, capfd):
     assert "tensor 0.weight of the model is another than when it was attached" in err
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_P4_a_step_from_a_thread_whose_errors_nobody_sees(command, capfd):
     import threading
 
