@@ -30,6 +30,7 @@ class Op(IntEnum):
     OPTIMIZER = 6  # its whole state follows
     SAVE = 7  # each sends its state
     LOAD = 8  # all their states follow
+    FETCH = 9  # the values, for the strategy
 
 
 class Group:
@@ -107,6 +108,8 @@ class Follower(Site):
                 trained.step()
             elif op == Op.PARAMETERS:
                 trained.share_parameters(group)
+            elif op == Op.FETCH:
+                trained.fetch()
             elif op == Op.RESET:
                 trained.reset_optimizer()
             elif op == Op.OPTIMIZER:

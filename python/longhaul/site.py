@@ -123,6 +123,7 @@ class Site:
         self._trains = trains
         self._loop: Loop = loop  # type: ignore[assignment]  # none at a Follower, which has no host
         self._thread = 0
+        self._misused = ""  # how, in another thread, whose errors nobody may see
         self._trained: Trained | None = None
         self._also: list[Any] = []
         self._random: randomness.State | None = None
@@ -175,27 +176,31 @@ class Site:
         also       what a resumed run needs, too: schedulers, a GradScaler, anything with
                    state_dict() and load_state_dict()
         group      torch.distributed.group.WORLD where torchrun has started several processes at
-                   this site, whose model is wrapped in DistributedDataParallel
+                   this site, whose model is wrapped in DistributedDataParallel or sharded
 
             opt = torch.optim.SGD(model.parameters(), 0.1)
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(opt, 1000)
             opt = site.attach(model, opt, also=[schedule])
         """
+        from longhaul.sharded import ShardedTrained, processes_of
         from longhaul.torch import TorchTrained
 
         for one in also:
             if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
                 raise Unfit(f"also: {one!r} has no state_dict() and load_state_dict()")
         self._also = list(also)
-        trained = TorchTrained(self, model, optimizer)
+        shards = processes_of(model)
         if group is not None:
             from longhaul.group import Group
 
             self.group = Group(group)
-        elif self._follows:
-            raise Unfit("several processes were started at this site (WORLD_SIZE): say "
-                        "attach(model, optimizer, group=torch.distributed.group.WORLD)")
-        self._begin(trained)
+        elif self._follows or shards:
+            why = "the model is sharded" if shards else "torchrun has started several processes"
+            raise Unfit(f"attach(): {why}: say group=torch.distributed.group.WORLD")
+        if shards and shards != {self.group.size}:
+            raise Unfit(f"the model is sharded over {sorted(shards)} processes, and the group has "
+                        f"{self.group.size}")
+        self._begin((ShardedTrained if shards else TorchTrained)(self, model, optimizer))
         return optimizer
 
     def attach_arrays(self, arrays: dict[str, Any],
@@ -268,8 +273,14 @@ class Site:
 
     def _check_thread(self, what: str) -> None:
         if threading.get_ident() != self._thread:
-            raise Unfit(f"{what}() was called from thread {threading.current_thread().name!r}; "
-                        "call it in the thread that train() runs in")
+            self._misused = (f"{what}() was called from thread "
+                             f"{threading.current_thread().name!r}; call it in the thread that "
+                             "train() runs in")
+        self._check_use()
+
+    def _check_use(self) -> None:
+        if self._misused:
+            raise Unfit(self._misused)
 
     def _step(self, loss: Any, given: int | None) -> None:
         """The exchange point: does what the host wants of this batch, and what it asks for then."""
@@ -320,6 +331,7 @@ class Site:
             self._tell("GRADIENTS")
             trained.step()
         elif kind == "scratch step":
+            self._tell("FETCH")
             undo, random_state = trained.undo(), randomness.state()
             also = [(one, pickle.dumps(one.state_dict())) for one in self._also]
             trained.step()
@@ -391,6 +403,7 @@ class Site:
                 self.group.share_object(request[1])
             loop.answer(outputs=trained.whole_optimizer_state(request[1]), packed=True)
         elif kind == "fetch":
+            self._tell("FETCH")
             trained.fetch()
             loop.answer()
         elif kind == "put":
@@ -514,7 +527,7 @@ def told(error: BaseException) -> str:
     except Exception:
         text = "its text cannot be had"
     if not isinstance(error, Unfit):
-        text = f"train() raised {type(error).__name__}: {text}"
+        text = f"train() raised {type(error).__name__}: {text.splitlines()[0] if text else text}"
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
     libraries = tuple(os.path.dirname(sys.modules[name].__file__ or "") + os.sep
                       for name in ("longhaul", "torch") if name in sys.modules)
@@ -606,6 +619,7 @@ class _Position:
             length = _length(loader)
             empty = self.index == 0
             for batch in source:
+                site._check_use()
                 empty = False
                 self.index += 1
                 self._ended = self._ended or self.index == length

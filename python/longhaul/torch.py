@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import torch.fx
 
 from longhaul import _longhaul
 from longhaul.packed import pack, unpack
-from longhaul.site import Site, Unfit
+from longhaul.site import Site, Unfit, _Score
 
 
 def _values_at(address: int, count: int) -> torch.Tensor:
@@ -39,6 +40,12 @@ def _bare(name: str) -> str:
     return ".".join(parts[1:] if parts[0] == "module" and len(parts) > 1 else parts)
 
 
+def _home(model: torch.nn.Module, path: str) -> tuple[torch.nn.Module, str]:
+    """The module that has the tensor, and the tensor's name there."""
+    module, _, name = path.rpartition(".")
+    return model.get_submodule(module), name
+
+
 def _unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     """The user's own module inside DistributedDataParallel and torch.compile."""
     while True:
@@ -48,6 +55,19 @@ def _unwrapped(model: torch.nn.Module) -> torch.nn.Module:
         if not isinstance(inner, torch.nn.Module):
             return model
         model = inner
+
+
+def _fixed_to_training(model: torch.nn.Module) -> str:
+    """An operation that torch.export has fixed to training: eval() changes nothing. "": none."""
+    for module in model.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            schema = getattr(node.target, "_schema", None)
+            names = [argument.name for argument in schema.arguments] if schema else []
+            values = {**dict(zip(names, node.args)), **node.kwargs}
+            if any(values.get(one) for one in ("train", "training", "use_input_stats",
+                                               "dropout_p")):
+                return str(node.target)
+    return ""
 
 
 def load_model(file: Any, model: torch.nn.Module) -> torch.nn.Module:
@@ -101,26 +121,31 @@ class TorchTrained:
                         f"{type(optimizer).__name__}")
         if isinstance(optimizer, torch.optim.LBFGS):
             raise Unfit("attach(): LBFGS calls a closure; choose an optimiser of single gradients")
+        if _Score.function is not None and (operation := _fixed_to_training(model)):
+            raise Unfit(f"attach(): score() needs the model as in evaluation, and torch.export has "
+                        f"fixed {operation} to training: attach the model itself, or give no "
+                        "score()")
         self.site, self.model, self.optimizer = site, model, optimizer
         self.amp: dict[str, Any] = {}
-        names, self._parameters = [], []
+        paths, self._parameters = [], []
         frozen: list[tuple[str, torch.Tensor]] = []
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                names.append(_bare(name))
+                paths.append(name)
                 self._parameters.append(parameter)
             else:
                 frozen.append((_bare(name), parameter))
         if not self._parameters:
             raise Unfit("attach(): no parameter of the model requires a gradient")
-        self._check_groups(names)
         self._tensors: list[torch.Tensor] = list(self._parameters)
         for name, buffer in _buffers(model):
             if buffer.is_floating_point():
-                names.append(_bare(name))
+                paths.append(name)
                 self._tensors.append(buffer)
             else:
                 frozen.append((_bare(name), buffer))
+        names = [_bare(path) for path in paths]
+        self._check_groups(names)
         places: dict[int, str] = {}
         for name, tensor in zip(names, self._tensors):
             if tensor.numel() > 0:
@@ -154,6 +179,7 @@ class TorchTrained:
                 for tensor, view in zip(self._tensors, self._views):
                     tensor.data = view
         self._places = [t.data_ptr() for t in self._tensors]
+        self._homes = [_home(model, name) for name in paths]
         self._next_check = 0
         self._lay_over()
 
@@ -231,6 +257,10 @@ class TorchTrained:
         # One tensor a step, in turn: a model that was moved has moved all of them.
         i = self._next_check % len(self._tensors)
         self._next_check += 1
+        module, name = self._homes[i]
+        if getattr(module, name, None) is not self._tensors[i]:
+            raise Unfit(f"tensor {self._names[i]} of the model is another than when it was "
+                        "attached: change values in place (copy_(), add_())")
         if self._tensors[i].data_ptr() != self._places[i]:
             raise Unfit(f"tensor {self._names[i]} is in other memory than when it was attached: "
                         "move or convert the model (.to(), .half(), .cuda()) before "

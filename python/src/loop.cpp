@@ -28,15 +28,9 @@ void Loop::attach(Attached to) {
   changed_.notify_all();
 }
 
-void Loop::watch(const std::atomic<std::uint64_t>& count, std::uint64_t from) {
-  const auto until = Clock::now() + kWatch;
-  while (count.load(std::memory_order_acquire) == from && Clock::now() < until)
-    for (int i = 0; i < 16 && count.load(std::memory_order_relaxed) == from; ++i)
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-}
-
 Request Loop::next() {
-  watch(requests_, taken_);
+  for (const auto until = Clock::now() + kWatch; requests_ == taken_ && Clock::now() < until;) {
+  }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return request_.has_value(); });
   ++taken_;
@@ -45,18 +39,12 @@ Request Loop::next() {
   return request;
 }
 
-void Loop::answer(Reply reply) {
-  const std::lock_guard lock(mutex_);
-  reply_ = Result<Reply>(std::move(reply));
-  ++replies_;
-  changed_.notify_all();
-}
-
-void Loop::refuse(Error error) {
-  const std::lock_guard lock(mutex_);
-  reply_ = Result<Reply>(std::move(error));
-  ++replies_;
-  changed_.notify_all();
+void Loop::answer(Result<Reply> reply) {
+  {
+    const std::lock_guard lock(mutex_);
+    reply_ = std::move(reply);
+  }
+  changed_.notify_all();  // without the mutex: who wakes on this core needs it at once
 }
 
 void Loop::leave(std::string why) {
@@ -103,11 +91,9 @@ Result<Reply> Loop::ask(const Request& request) {
   asked_ += work && trains(**work);
   request_ = request;
   reply_.reset();
-  ++requests_;
-  const std::uint64_t replies = replies_;
-  changed_.notify_all();
   lock.unlock();
-  watch(replies_, replies);
+  ++requests_;
+  changed_.notify_all();
   lock.lock();
   wait_for(lock, "one step of its loop", [&] { return reply_ || left_; });
   if (!reply_) return left_error();

@@ -61,9 +61,8 @@ class Loop {
   void attach(Attached);
   // Hands the turn to the host and waits for it. Every earlier request has its answer.
   Request next();
-  void answer(Reply);
-  // An answer of another kind: the work is nothing this loop can do, or its numbers are wrong.
-  void refuse(Error);
+  // An Error: the work is nothing this loop can do, or its numbers are wrong.
+  void answer(Result<Reply>);
   // The loop has ended, and its thread ends: after End, by an error (`why`), or too early ("").
   void leave(std::string why);
 
@@ -88,9 +87,9 @@ class Loop {
   void wait_for(std::unique_lock<std::mutex>&, const char* what,
                 const std::function<bool()>& ready);
   Error left_error() const;
-  // Most steps of a small model end sooner than a thread can be woken: watches for this time first.
-  static constexpr auto kWatch = std::chrono::microseconds(40);
-  static void watch(const std::atomic<std::uint64_t>& count, std::uint64_t from);
+  // The host asks again sooner than a thread can be woken: the loop looks for this time first. The
+  // host does not look: a step takes longer, and the two may share a core.
+  static constexpr auto kWatch = std::chrono::microseconds(150);
 
   const std::string site_;
   const std::function<void(const std::string&)> note_;
@@ -99,8 +98,8 @@ class Loop {
   std::optional<Attached> attached_;
   std::optional<Request> request_;
   std::optional<Result<Reply>> reply_;
-  std::atomic<std::uint64_t> requests_ = 0, replies_ = 0;  // how many there have been
-  std::uint64_t taken_ = 0;                                // requests, by the loop
+  std::atomic<std::uint64_t> requests_ = 0;  // how many there have been
+  std::uint64_t taken_ = 0;                  // by the loop
   std::uint64_t asked_ = 0;
   bool left_ = false;
   std::string why_;

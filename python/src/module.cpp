@@ -144,7 +144,7 @@ void answer(Loop& loop, double loss, std::uint64_t samples, std::uint64_t shard_
 void answer_bytes(Loop& loop, const py::bytes& bytes) {
   const std::string_view view = bytes;
   const auto* const first = reinterpret_cast<const std::byte*>(view.data());
-  loop.answer({.bytes = Buffer(first, first + view.size())});
+  loop.answer(Reply{.bytes = Buffer(first, first + view.size())});
 }
 
 // One call of run().
@@ -397,7 +397,7 @@ PYBIND11_MODULE(_longhaul, module) {
       .def("answer_bytes", &answer_bytes)
       .def("refuse",
            [](Loop& loop, const std::string& why) {
-             loop.refuse(longhaul::invalid(fmt::format("site {}: {}", loop.site(), why)));
+             loop.answer(longhaul::invalid(fmt::format("site {}: {}", loop.site(), why)));
            })
       .def("leave", &Loop::leave);
   module.def(

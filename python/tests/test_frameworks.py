@@ -11,16 +11,19 @@ accelerate 1.15.0: prepare, accumulate, clip_grad_norm_; two batches are a step
 lightning 2.6.6: Trainer.fit by manual optimisation; Fabric
 peft 0.21.2: adapters of a GPT-2: bytes on the WAN within 5 % of theirs (P5)
 torch.compile: backends eager and inductor; one of three sites compiles: results as without
+torch.export: results as without, fedavg and bsp; no score where a layer is fixed to training
 torch.amp.GradScaler: float16 on the CPU, SGD and AdamW; steps that overflow are skipped
 torchdata 0.11.0: a shuffled StatefulDataLoader resumes bit-identically at three moments (P3)
 jax 0.10.2: attach_arrays with a jitted gradient, fedavg and bsp
 dask, distributed 2026.8.0: compare(executor=...) over a LocalCluster; a worker is killed
 torchrun: two processes at each of two sites match one per site within 1e-5; one is killed (P7)
+FullyShardedDataParallel, fully_shard: the same match; a sharded model resumes bit-identically
 scikit-learn 1.9.1: examples/python/sklearn_sites.py
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import subprocess
@@ -36,6 +39,7 @@ from torch.nn import functional
 
 import longhaul
 import loops
+import own_group
 from loops import samples, score, small_model
 from test_group import JOB as GROUP_JOB, SCRIPT, environment, free_ports, run_sites
 from test_library import JOB
@@ -234,6 +238,33 @@ def test_compiled_where_others_are_not(command):
     assert one["params_hash"] == other["params_hash"]
 
 
+def exported(model: nn.Module) -> nn.Module:
+    return torch.export.export(model, (torch.ones(8, 4),), dynamic_shapes=(
+        {0: torch.export.Dim.AUTO},)).module()
+
+
+@TORCH_2
+@pytest.mark.parametrize("sync,keys", [("fedavg", "steps = 3"), ("bsp", "")])
+def test_exported_model(command, sync, keys):
+    one = learns(command, lambda site: loops.train_model(site, exported(small_model())), sync, keys)
+    other = command.simulate(command.job(sync=sync, keys=keys, rounds=6), loops.train, score,
+                             out="plain")[1]
+    assert one["params_hash"] == other["params_hash"]
+    assert one["final_loss"] == other["final_loss"]
+
+
+@TORCH_2
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(8)])
+def test_exported_as_in_training_is_not_scored(command, capfd, layer):
+    def loop(site):
+        model = exported(nn.Sequential(nn.Linear(4, 8), copy.deepcopy(layer), nn.Linear(8, 2)))
+        loops.train_model(site, model)
+
+    assert command.simulate(command.job(), loop)[0] == 0
+    assert command.simulate(command.job(), loop, score, out="scored")[0] == 2
+    assert "torch.export has fixed aten." in capfd.readouterr().err
+
+
 @TORCH_2
 @pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.AdamW])
 def test_scaler_of_float16(command, optimiser):
@@ -380,7 +411,10 @@ class TorchRun:
 
 
 @TORCH_2
-def test_P7_torchrun(command):
+@pytest.mark.parametrize("wrap", ["", "FSDP", "fully_shard"])
+def test_P7_torchrun(command, monkeypatch, wrap):
+    if wrap:
+        monkeypatch.setenv("WRAP", wrap)
     one = run_sites(command, 1, "fedavg", "steps = 3", "one")
     a, b, *masters = free_ports(4)
     (command.folder / "job.toml").write_text(GROUP_JOB.format(
@@ -390,6 +424,51 @@ def test_P7_torchrun(command):
         assert site.child.returncode == 0, text
     two = numpy.fromfile(command.folder / "two/aa/model.f32", numpy.float32)
     assert numpy.abs(one - two).max() < 1e-5
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """A group of torch.distributed with this process alone."""
+    from torch import distributed
+
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0,
+                                   world_size=1)
+    yield distributed.group.WORLD
+    distributed.destroy_process_group()
+
+
+def sharded_loop(wrap: str, group=None):
+    def loop(site):
+        model = own_group.wrapped(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8),
+                                                nn.Linear(8, 2)), wrap)
+        opt = torch.optim.AdamW(model.parameters(), 0.05)
+        opt = site.attach(model, opt, group=group)
+        for x, y in site.batches(loops.loader(site.name)):
+            loss = functional.cross_entropy(model(x), y)
+            opt.zero_grad()
+            loss.backward()
+            opt.step(loss=loss)
+
+    return loop
+
+
+@TORCH_2
+@pytest.mark.parametrize("wrap", ["FSDP", "fully_shard"])
+def test_P3_a_sharded_model_resumes(command, alone, wrap):
+    resumes(command, sharded_loop(wrap, alone))
+
+
+@TORCH_2
+@pytest.mark.parametrize("wrap", ["FSDP", "fully_shard"])
+def test_what_a_sharded_model_cannot_is_refused(command, alone, wrap, capfd):
+    for group, scored, sync, why in (
+            (None, None, "fedavg", "the model is sharded: say group="),
+            (alone, score, "fedavg", "score() needs a copy of the model, which is sharded"),
+            (alone, None, "bsp", "exchanges gradients, and the model is sharded")):
+        job = command.job(sync=sync, keys="steps = 3" if sync == "fedavg" else "")
+        code, _ = command.simulate(job, sharded_loop(wrap, group), scored, more=["--force"])
+        err = capfd.readouterr().err
+        assert code == 2 and why in err, err
 
 
 @TORCH_2

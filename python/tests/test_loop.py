@@ -16,6 +16,7 @@ numpy 1.24; test_frameworks.py has newer packages.
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -171,6 +172,41 @@ def test_P4_a_model_that_is_moved(command, capfd):
 
     err = fails(command, capfd, changed(2, moved))
     assert "is in other memory than when it was attached" in err
+
+
+def test_P4_a_parameter_that_is_replaced(command, capfd):
+    def replaced(model, opt):
+        model[0].weight = nn.Parameter(torch.ones(8, 4))
+
+    err = fails(command, capfd, changed(2, replaced))
+    assert "tensor 0.weight of the model is another than when it was attached" in err
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_P4_a_step_from_a_thread_whose_errors_nobody_sees(command, capfd):
+    import threading
+
+    def loop(site):
+        model = small_model()
+        opt = site.attach(model, torch.optim.SGD(model.parameters(), 0.1))
+        for x, y in site.batches(loader(site.name)):
+            loss = functional.cross_entropy(model(x), y)
+            opt.zero_grad()
+            loss.backward()
+            thread = threading.Thread(target=opt.step, name="helper")
+            thread.start()
+            thread.join()
+
+    assert "step() was called from thread 'helper'" in fails(command, capfd, loop)
+
+
+def test_P4_an_error_of_many_lines_is_told_in_one(command, capfd):
+    def broken(model, opt):
+        raise ValueError("a bug of mine\nand what it is")
+
+    err = fails(command, capfd, changed(2, broken))
+    assert "ValueError: a bug of mine\nand what it is\n" in err  # the traceback
+    assert "train() raised ValueError: a bug of mine (" in err
 
 
 def test_P4_a_batch_of_zero(command, capfd):
