@@ -80,7 +80,7 @@ class Circle {
     const Tree& tree = plan.trees.front();
     nodes_ = std::uint32_t(tree.reduce_to.size());
     distance_.resize(nodes_);
-    // The root's next is the start of its path, the only place to which nobody sends.
+    // The root's next is the start of its path, the only place that no other sends to.
     std::vector<bool> is_next(nodes_);
     for (std::uint32_t one = 0; one < nodes_; ++one)
       if (one != tree.root) is_next[tree.reduce_to[one]] = true;
