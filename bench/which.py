@@ -177,8 +177,8 @@ def page(cells, rates):
         "Bandwidth is of each site, delay one way. *Alike*: every site holds the same mixture;",
         "*unlike*: Dirichlet 0.1. One site alone reaches at most 89 %. Simulated; medians of three",
         "seeds, without ranges: close times can be ties. A seed that misses the target within 40",
-        "epochs counts as never: a place with *2 of 3 seeds* hangs on one. Time decides, and",
-        "nbsync never pauses; after equal samples ([page](results/page.md)) it is often last.",
+        "epochs counts as never. Time decides, and nbsync never pauses; after equal samples",
+        "([page](results/page.md)) it is often last.",
         "",
         "| Mbit/s | delay | equal, alike | 5 x, alike | equal, unlike | 5 x, unlike |",
         "|---|---|---|---|---|---|"]
