@@ -88,6 +88,14 @@ std::optional<SampleCounts> samples_of(const Job& job, const Members& members,
   return SampleLedger::joined(std::move(ledgers)).counts();
 }
 
+// Returns true if a process ended with exit code 0, but not as a node does: without a summary. A
+// loop that calls os._exit(0) ends so.
+bool has_vanished(const ChildExit& end, const std::string& node_folder) {
+  if (end.code != 0 || end.signal != 0) return false;
+  const auto read = read_summary(node_folder);
+  return !read || !*read;
+}
+
 // Merges the summaries of all nodes: see launch.h.
 Summary merge(const Job& job, const Members& members, const ChildProcesses& children,
               const std::string& folder, bool ended, ModelsOf& files) {
@@ -104,9 +112,12 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     const auto read = read_summary(own);
     const auto one = read && end.signal == 0 ? *read : std::nullopt;
     const bool by_us = ended && (end.code == 130 || end.signal != 0);
-    if (!end.done() && !by_us)
+    const bool vanished = has_vanished(end, own);
+    if ((!end.done() && !by_us) || vanished)
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
-                              one && !one->failure.empty() ? one->failure : to_string(end));
+                              one && !one->failure.empty() ? one->failure
+                              : vanished                   ? "its process ended before the run did"
+                                                           : to_string(end));
     if (!one) {  // killed: its status, written once a second, remains
       if (const auto last = read_status(own)) {
         all.wan_bytes += last->wan_bytes;
@@ -369,6 +380,10 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   for (std::size_t i = 0; i < children.size(); ++i)
     if (restarts.count(i) == 0 || !children.end(i) || !ends_all(*children.end(i)))
       ends.push_back(children.ends()[i]);
+  for (Rank rank = 0; rank < members.size(); ++rank)
+    if (has_vanished(*children.end(rank), node_folder(folder.path(), members[rank])) &&
+        !job.leaves_out(members[rank].site))
+      ends.push_back({.code = 1});
   return LaunchResult{summary, exit_code(ends, interrupted())};
 }
 

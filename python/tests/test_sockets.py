@@ -91,6 +91,24 @@ def test_P4_an_exception_ends_all_sites_by_name(command, monkeypatch):
     assert time.monotonic() - begun < 30
 
 
+def test_P4_a_process_that_ends_in_its_loop_is_no_success(command):
+    child = command.start("""
+import os, numpy, longhaul
+
+def train(site):
+    site.attach_arrays({"w": numpy.zeros(4, numpy.float32)})
+    for step in range(1000):
+        if site.name == "bb" and step == 5:
+            os._exit(0)
+        site.step()
+
+longhaul.main(train)
+""", ["launch", command.job(text=text("fedavg", 40)), "--out", "run", "--quiet"])
+    out, err = child.communicate(timeout=90)
+    assert child.returncode == 1, out + err
+    assert "bb: its process ended before the run did" in summary(command.folder / "run")["failure"]
+
+
 def test_P3_a_site_that_is_killed_comes_back(command, monkeypatch):
     monkeypatch.setenv("PAUSE_S", "0.05")
     trace = command.folder / "trace"
