@@ -218,6 +218,9 @@ class Exchange {
     if (under_way != attempts_.end()) {
       const auto wanted = under_way->second->admit(arrival.from, key, piece);
       if (wanted && !*wanted) return void(late(round, turn));
+      // A liar may have sent it twice before the first one was taken.
+      if (!wanted && Phase(key.phase) != Phase::repair)
+        return void(turn.record("refused", round, 1));
     }
     common_.topology->on_moved(
         {.peer = arrival.from, .bytes = common_.coder.size(key.coding, arrival.range)}, turn.now());

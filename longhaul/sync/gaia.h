@@ -429,6 +429,11 @@ class Gaia final : public PeerStrategy, public Tunable {
     }
     const auto [donor, newest] =
         *std::ranges::max_element(clocks_, {}, &std::pair<const Rank, Round>::second);
+    // No site is more than the clock of its round ahead.
+    if (newest > done_ + 1)
+      return fail(malformed("clock " + std::to_string(newest) + " of rank " +
+                            std::to_string(donor) + " in round " + std::to_string(done_)),
+                  turn);
     const auto needs_base = [&, newest = newest](Rank rank) {
       const auto clock = clocks_.find(rank);
       return clock == clocks_.end() || clock->second != newest;
@@ -469,6 +474,7 @@ class Gaia final : public PeerStrategy, public Tunable {
     std::uint64_t samples = base_.samples();
     ar(clock, samples);
     if (!ar.loading()) return;
+    if (clock > done_ + 1) return ar.fail("holds a base of a later clock than its round");
     std::ranges::copy(model, turn.params().begin());
     told_ = clock;
     told_at_ = turn.now();
