@@ -75,13 +75,13 @@ std::string missed_in_finals(const Advice& advice) {
   if (advice.finalists.empty()) return "";
   const Finalist& first = advice.finalists.front();
   return fmt::format(
-      "  on other seeds {} reached that in {} of {} runs of twice the time: the target may be more "
+      "  on other seeds it reached that in {} of {} runs of twice the time: the target may be more "
       "than this model learns\n",
-      first.candidate.label, first.standing.reached, first.runs.size());
+      first.standing.reached, first.runs.size());
 }
 
 std::string nothing_found(const Advice& advice) {
-  const Trial& best = advice.search.ranking.front();
+  const Trial& best = advice.best_trial();
   return fmt::format(
       "{}: {} {} within the budget of this search; {} came nearest: {}\n"
       "{}{}  what may help: a larger budget (--budget-minutes, --jobs), an easier target (--set "

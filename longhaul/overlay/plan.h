@@ -142,9 +142,11 @@ class Plan {
   // trees together are as large as the number of pairs of nodes.
   Plan(const Partition& grid, const GroupMembers& team, const ReducePlan& plan)
       : grid_(&grid), how_(plan.how) {
-    LH_CHECK(!team.members.empty() && plan.tree_of.size() == grid.pieces());
-    LH_CHECK(plan.how.sums == Sums::in_turn ||
-             check_plan(plan, std::uint32_t(team.members.size()), team.nodes(), grid.pieces()));
+    const bool good = plan.how.sums == Sums::in_turn
+                          ? plan.tree_of.size() == grid.pieces()
+                          : bool(check_plan(plan, std::uint32_t(team.members.size()), team.nodes(),
+                                            grid.pieces()));
+    LH_CHECK(!team.members.empty() && good);
     for (const std::uint32_t tree : plan.tree_of)
       owner_.push_back(team.node(plan.trees[tree].root));
     // A node outside (a server of another kind) needs no trees.
