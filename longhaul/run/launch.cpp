@@ -90,9 +90,10 @@ std::optional<SampleCounts> samples_of(const Job& job, const Members& members,
 
 // Returns true if a process ended with exit code 0, but not as a node does: without a summary. A
 // loop that calls os._exit(0) ends so.
-bool has_vanished(const ChildExit& end, const std::string& node_folder) {
-  if (end.code != 0 || end.signal != 0) return false;
-  const auto read = read_summary(node_folder);
+bool has_vanished(const Job& job, const Member& member, const ChildExit& end,
+                  const std::string& folder) {
+  if (job.leaves_out(member.site) || end.code != 0 || end.signal != 0) return false;
+  const auto read = read_summary(node_folder(folder, member));
   return !read || !*read;
 }
 
@@ -112,7 +113,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     const auto read = read_summary(own);
     const auto one = read && end.signal == 0 ? *read : std::nullopt;
     const bool by_us = ended && (end.code == 130 || end.signal != 0);
-    const bool vanished = has_vanished(end, own);
+    const bool vanished = has_vanished(job, members[rank], end, folder);
     if ((!end.done() && !by_us) || vanished)
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
                               one && !one->failure.empty() ? one->failure
@@ -377,13 +378,11 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   if (!refused) LH_TRY(kept_at_the_end(write_summary(folder.path(), summary)));
   // A node that could not be restarted counts as lost, because the others have continued.
   std::vector<ChildExit> ends;
-  for (std::size_t i = 0; i < children.size(); ++i)
-    if (restarts.count(i) == 0 || !children.end(i) || !ends_all(*children.end(i)))
-      ends.push_back(children.ends()[i]);
-  for (Rank rank = 0; rank < members.size(); ++rank)
-    if (has_vanished(*children.end(rank), node_folder(folder.path(), members[rank])) &&
-        !job.leaves_out(members[rank].site))
-      ends.push_back({.code = 1});
+  for (Rank rank = 0; rank < members.size(); ++rank) {
+    const ChildExit& end = *children.end(rank);
+    if (restarts.count(rank) == 0 || !ends_all(end)) ends.push_back(end);
+    if (has_vanished(job, members[rank], end, folder.path())) ends.push_back({.code = 1});
+  }
   return LaunchResult{summary, exit_code(ends, interrupted())};
 }
 
