@@ -433,7 +433,7 @@ class Adviser {
         run_trials(runs, candidates, limit_s, sample_budget() ? kSearchShare : kFinalShare);
     if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
       leave_out(fmt::format("{} of {} trials of stage {}", lacked, ended.size(), stage_));
-      search_ended_ = true;
+      search_ended_ = std::size_t(lacked) == ended.size();
     }
     return ended;
   }
@@ -474,7 +474,10 @@ class Adviser {
           if (rest < 0) break;
         }
       }
-      if (fit == 0) break;
+      if (fit == 0) {  // a later one may be smaller
+        ++begin;
+        continue;
+      }
       run_batch(std::span(runs).subspan(begin, fit), std::span(trials).subspan(begin, fit), limit_s,
                 share);
       begin += fit;
@@ -790,7 +793,7 @@ class Adviser {
   std::map<std::string, double> speeds_;  // samples per virtual second, by family
   double batch_scale_ = 1;                // samples of a batch, over those that were predicted
   double step_samples_ = 0;               // loops: samples of a step of all workers, or more
-  bool search_ended_ = false;             // a stage did not fit into the budget
+  bool search_ended_ = false;             // no trial of a stage fitted into the budget
   std::set<std::string> traces_;          // tracebacks of failed runs that were shown
   std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label
   Advice advice_;
