@@ -47,9 +47,10 @@ constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kCh
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
 constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
-constexpr double kMostFirstShare = 0.4;  // of the first stage, if kFirstShare is less than a round
-constexpr double kFinalCost = 1.25;      // expected samples of a final, in those of its trial
-constexpr std::size_t kProbes = 3;       // strategies whose first trials may fail
+// Limit of the first stage if kFirstShare is less than a round.
+constexpr double kMostFirstShare = 0.4;
+constexpr double kFinalCost = 1.25;  // expected samples of a final, in those of its trial
+constexpr std::size_t kProbes = 3;   // strategies whose first trials may fail
 constexpr const char* kKeptJob = "plan-job.toml";  // the job that the folder's trials are of
 // Minimum number of scores of a trial in its first stage, by its predicted speed. Without a score,
 // the progress of a trial that is cut would not show.
@@ -457,8 +458,8 @@ class Adviser {
   }
 
   // Runs the trials in order. If the budget is in samples, starts as many at once as fit into
-  // `share` of it even if each takes its limit, then more from what they left over. If the budget
-  // is a time, its end cuts them.
+  // `share` of it even if each takes its limit, then more from the rest. Leaves out those that do
+  // not fit. If the budget is a time, its end cuts them.
   std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
                                 const std::vector<Candidate>& candidates, double limit_s,
                                 double share) {

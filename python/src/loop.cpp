@@ -44,7 +44,7 @@ void Loop::answer(Result<Reply> reply) {
     const std::lock_guard lock(mutex_);
     reply_ = std::move(reply);
   }
-  changed_.notify_all();  // without the mutex: who wakes on this core needs it at once
+  changed_.notify_all();  // without the mutex: a thread that wakes on this core needs it at once
 }
 
 void Loop::leave(std::string why) {

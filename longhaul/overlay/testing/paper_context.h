@@ -1,6 +1,6 @@
 #pragma once
-// A context that collects what an attempt asks for, and nobody carries it out: for tests of one
-// attempt without a network. Numbers written `down` lose what is behind the point.
+// A context that collects the requests of an attempt and carries none out: for tests of one attempt
+// without a network. Numbers written `down` lose what is behind the point.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -63,9 +63,9 @@ class CountingCodec final : public Codec {
   const float* own_;
 };
 
-using Known = std::vector<std::pair<std::vector<Rank>, double>>;  // who is counted, their weight
+using Known = std::vector<std::pair<std::vector<Rank>, double>>;  // counted workers, their weight
 
-struct Paper {  // what a PaperContext is made of before it is a context
+struct Paper {  // the parts of a PaperContext
   Paper(const Partition& grid, float value, bool phantom)
       : own(value),
         values(phantom ? 0 : grid.length(), value),
