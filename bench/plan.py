@@ -74,7 +74,7 @@ def job(seed, model):
 
 def call(*command, codes=(0, 1)):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode not in codes:
+    if done.returncode not in codes or not done.stdout:
         sys.exit(f"plan: {' '.join(map(str, command))}\n{done.stderr}")
     return json.loads(done.stdout)
 

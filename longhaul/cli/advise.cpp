@@ -47,7 +47,7 @@ constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kCh
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
 constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
-// Limit of the first stage if kFirstShare is less than a round.
+// Most of the budget that the first stage takes if kFirstShare is less than a round.
 constexpr double kMostFirstShare = 0.4;
 constexpr double kFinalCost = 1.25;  // expected samples of a final, in those of its trial
 constexpr std::size_t kProbes = 3;   // strategies whose first trials may fail
@@ -161,12 +161,12 @@ class Adviser {
   double cost_of(double samples) const {
     return sample_budget() ? samples : samples * per_sample_s() / double(args_.at_once);
   }
-  // Returns the samples of a candidate in this virtual time: as predicted, or as in its trials if
-  // they were faster.
+  // Returns the samples of a candidate in this virtual time: as predicted, or as in the longest
+  // trial of its family if that was faster.
   double samples_in(const Candidate& candidate, double seconds) const {
     const auto seen = speeds_.find(candidate.family);
     return seconds * std::max(batch_scale_ * candidate.samples_per_s,
-                              seen == speeds_.end() ? 0 : seen->second);
+                              seen == speeds_.end() ? 0 : seen->second.samples_per_s);
   }
   void note(const std::string& text) const {
     if (!args_.common.quiet) fmt::print(stderr, "{}\n", text);
@@ -310,8 +310,9 @@ class Adviser {
   }
 
   // Returns the virtual time for which kFirstShare of the budget is enough for all candidates, but
-  // at least a round of half of them. The limit is at most the time that the probe took to the
-  // target. Sets failed_ if the budget is too small for that.
+  // at least a round of half of them if kMostFirstShare is enough for that. The limit is at most
+  // the time that the probe took to the target. Sets failed_ if kMostFirstShare is not enough for a
+  // round of a quarter of them.
   double first_limit(const std::vector<Candidate>& candidates) {
     const std::optional<Trial> probe = run_probe(candidates);
     if (!probe) return 0;
@@ -322,14 +323,14 @@ class Adviser {
       rate += batch_scale_ * one.samples_per_s;
       rounds_s.push_back(double(run::samples_per_round(candidates_->job(one))) / one.samples_per_s);
     }
+    std::ranges::sort(rounds_s);
     const double samples =
         sample_budget().value_or(budget_s() * double(args_.at_once) / per_sample_s());
-    const double limit_s = kFirstShare * samples / rate;
+    const double limit_s = kFirstShare * samples / rate, most_s = kMostFirstShare * samples / rate;
     if (probe->to_target) return std::min(limit_s, *probe->to_target);
-    const double round_s = report::median(std::move(rounds_s));
-    if (round_s * rate > kMostFirstShare * samples)
-      failed_ = too_small(round_s, round_s * rate / samples / kFirstShare, candidates.size());
-    return std::max(limit_s, round_s);
+    const double quarter_s = rounds_s[rounds_s.size() / 4];
+    if (quarter_s > most_s) failed_ = too_small(quarter_s, quarter_s / limit_s, candidates.size());
+    return std::max(limit_s, std::min(most_s, rounds_s[rounds_s.size() / 2]));
   }
 
   // `factor`: a sufficient budget, as a multiple of this one.
@@ -340,8 +341,8 @@ class Adviser {
     if (args_.budget_samples)
       enough = fmt::format("--budget-samples {:.0f}", std::ceil(factor * *args_.budget_samples));
     return {Error::Kind::timed_out,
-            fmt::format("plan: the budget is too small: half of the {} first trials take {} or "
-                        "more for one round; {} would be enough",
+            fmt::format("plan: the budget is too small: three quarters of the {} first trials take "
+                        "{} or more for one round; {} would be enough",
                         trials, run::duration_text(round_s), enough)};
   }
 
@@ -537,8 +538,9 @@ class Adviser {
     samples_ += now.samples - used.samples;
     real_s_ += now.real_s - used.real_s;
     used = now;
-    double& speed = speeds_[trial.candidate.family];
-    if (s.time_s > 0) speed = std::max(speed, double(now.samples) / s.time_s);
+    // Short trials compute more in a second: most of their time is before the first exchange.
+    Speed& speed = speeds_[trial.candidate.family];
+    if (s.time_s > speed.time_s) speed = {s.time_s, double(now.samples) / s.time_s};
   }
 
   // Returns the result of a run that has ended or was cut. A target that was reached after the
@@ -790,12 +792,16 @@ class Adviser {
     std::uint64_t samples = 0;
     double real_s = 0;
   };
-  std::map<std::string, Used> used_;      // by label of the run
-  std::map<std::string, double> speeds_;  // samples per virtual second, by family
-  double batch_scale_ = 1;                // samples of a batch, over those that were predicted
-  double step_samples_ = 0;               // loops: samples of a step of all workers, or more
-  bool search_ended_ = false;             // no trial of a stage fitted into the budget
-  std::set<std::string> traces_;          // tracebacks of failed runs that were shown
+  std::map<std::string, Used> used_;  // by label of the run
+  // Speed of a trial that took `time_s` of virtual time.
+  struct Speed {
+    double time_s = 0, samples_per_s = 0;
+  };
+  std::map<std::string, Speed> speeds_;  // of the longest trial, by family
+  double batch_scale_ = 1;               // samples of a batch, over those that were predicted
+  double step_samples_ = 0;              // loops: samples of a step of all workers, or more
+  bool search_ended_ = false;            // no trial of a stage fitted into the budget
+  std::set<std::string> traces_;         // tracebacks of failed runs that were shown
   std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label
   Advice advice_;
   std::optional<Error> failed_;

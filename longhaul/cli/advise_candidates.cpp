@@ -20,7 +20,7 @@ constexpr const char* kTriedCodecs[] = {"fp16", "int8", "q_top_k"};
 constexpr const char* kSparse = "q_top_k";
 // Number of overlays tried with another codec: the fastest with the job's own codec.
 constexpr std::size_t kFastOverlays = 5;
-constexpr int kFirstRates[] = {0, -2, 2};  // powers of two
+constexpr int kFirstRates[] = {0, -4, 4};  // exponents, as in Choice
 // A neighbour's minimum speed, as a share of the samples per second.
 constexpr double kLeastSpeed = 0.3;
 
@@ -120,11 +120,13 @@ std::vector<Candidate> AdviseCandidates::neighbours(const Candidate& near) {
   const auto add = [&](const std::optional<Candidate>& one) {
     if (one && one->samples_per_s >= kLeastSpeed * near.samples_per_s) found.push_back(*one);
   };
-  for (const int step : {1, -1}) {
+  for (const int step : {2, -2, 1, -1}) {
     Choice other = choice;
     other.rate += step;
     add(predicted(other));
-    other = choice;
+  }
+  for (const int step : {1, -1}) {
+    Choice other = choice;
     other.outer += step;
     add(predicted(other));
   }
@@ -166,7 +168,7 @@ std::optional<Candidate> AdviseCandidates::with_rates(const Candidate& plain,
   Candidate candidate = plain;
   if (choice.rate != 0) {
     if (!tunes_rates_) return std::nullopt;
-    const auto rate = scale_rate(job, std::exp2(choice.rate));
+    const auto rate = scale_rate(job, std::exp2(0.5 * choice.rate));
     if (!rate) return std::nullopt;
     candidate.label += fmt::format("-rate={:.3g}", *rate);
   }

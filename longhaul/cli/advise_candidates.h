@@ -37,9 +37,9 @@ class AdviseCandidates {
   // has the job's learning rate, a quarter of it, or four times it.
   std::vector<Candidate> first();
 
-  // Returns variants of a successful candidate: half and twice its learning rate or steps, a
-  // smaller and a larger outer rate, other codecs, and overlays of similar speed. A codec is also
-  // tried over the overlay that is fastest with it.
+  // Returns variants of a successful candidate: smaller and larger learning rates (up to half and
+  // twice) and outer rates, half and twice its steps, other codecs, and overlays of similar speed.
+  // A codec is also tried over the overlay that is fastest with it.
   std::vector<Candidate> neighbours(const Candidate& near);
 
   // Returns the candidate's job, which ends by time or samples only.
@@ -60,8 +60,7 @@ class AdviseCandidates {
   struct Choice {
     std::string sync, overlay, codec;
     std::uint64_t steps = 0;  // 0: as in the job, or the strategy has none
-    // Exponents: the learning rate is the job's times 2^rate, the outer rate the job's times
-    // sqrt(2)^outer.
+    // Exponents: the rates are those of the job times sqrt(2)^rate and sqrt(2)^outer.
     int rate = 0, outer = 0;
     Choice with_own_rates() const { return {sync, overlay, codec, steps}; }
     auto operator<=>(const Choice&) const = default;
