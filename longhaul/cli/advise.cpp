@@ -164,9 +164,7 @@ class Adviser {
   // Returns the samples of a candidate in this virtual time: as predicted, or as in the longest
   // trial of its family if that was faster.
   double samples_in(const Candidate& candidate, double seconds) const {
-    const auto seen = speeds_.find(candidate.family);
-    return seconds * std::max(batch_scale_ * candidate.samples_per_s,
-                              seen == speeds_.end() ? 0 : seen->second.samples_per_s);
+    return seconds * std::max(batch_scale_ * candidate.samples_per_s, speeds_.of(candidate.family));
   }
   void note(const std::string& text) const {
     if (!args_.common.quiet) fmt::print(stderr, "{}\n", text);
@@ -385,7 +383,7 @@ class Adviser {
     const auto run = pool_run("steps/" + one.label, job, limit_s);
     if (!run) return {};
     std::vector<Trial> trial = run_trials({*run}, {one}, limit_s, kSearchShare);
-    speeds_.erase(one.family);  // the two steps wait for nobody
+    speeds_.forget(one.family);  // the two steps wait for nobody
     note_batches(trial[0]);
     step_samples_ = double(trial[0].summary.samples.computed) / 2;
     return trial;
@@ -538,9 +536,7 @@ class Adviser {
     samples_ += now.samples - used.samples;
     real_s_ += now.real_s - used.real_s;
     used = now;
-    // Short trials compute more in a second: most of their time is before the first exchange.
-    Speed& speed = speeds_[trial.candidate.family];
-    if (s.time_s > speed.time_s) speed = {s.time_s, double(now.samples) / s.time_s};
+    speeds_.note(trial.candidate.family, double(now.samples), s.time_s);
   }
 
   // Returns the result of a run that has ended or was cut. A target that was reached after the
@@ -793,15 +789,11 @@ class Adviser {
     double real_s = 0;
   };
   std::map<std::string, Used> used_;  // by label of the run
-  // Speed of a trial that took `time_s` of virtual time.
-  struct Speed {
-    double time_s = 0, samples_per_s = 0;
-  };
-  std::map<std::string, Speed> speeds_;  // of the longest trial, by family
-  double batch_scale_ = 1;               // samples of a batch, over those that were predicted
-  double step_samples_ = 0;              // loops: samples of a step of all workers, or more
-  bool search_ended_ = false;            // no trial of a stage fitted into the budget
-  std::set<std::string> traces_;         // tracebacks of failed runs that were shown
+  FamilySpeeds speeds_;
+  double batch_scale_ = 1;        // samples of a batch, over those that were predicted
+  double step_samples_ = 0;       // loops: samples of a step of all workers, or more
+  bool search_ended_ = false;     // no trial of a stage fitted into the budget
+  std::set<std::string> traces_;  // tracebacks of failed runs that were shown
   std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label
   Advice advice_;
   std::optional<Error> failed_;

@@ -3,6 +3,7 @@
 // a limited virtual time. Pure: hooks run the trials.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,29 @@ struct Trial {
   bool failed() const { return !ran && limit_s == 0 && !why.empty(); }
   // Returns the score in the plan's measure: accuracy, or bits per byte.
   double measured_score() const { return summary.target_bits_per_byte ? -score : score; }
+};
+
+// The speed of each family's longest trial. Shorter trials compute more samples in a second,
+// because most of their time is before the first exchange.
+class FamilySpeeds {
+ public:
+  // `samples` > 0 in `time_s` of virtual time.
+  void note(const std::string& family, double samples, double time_s) {
+    Longest& longest = by_family_[family];
+    if (time_s > longest.time_s) longest = {time_s, samples / time_s};
+  }
+  void forget(const std::string& family) { by_family_.erase(family); }
+  // Returns samples per virtual second; 0: no trial has ended.
+  double of(const std::string& family) const {
+    const auto at = by_family_.find(family);
+    return at == by_family_.end() ? 0 : at->second.samples_per_s;
+  }
+
+ private:
+  struct Longest {
+    double time_s = 0, samples_per_s = 0;
+  };
+  std::map<std::string, Longest> by_family_;
 };
 
 // Hooks of the search. In each stage the remaining candidates train for longer. Once a candidate

@@ -142,6 +142,19 @@ TEST(AdviseSearch, NoScoreIsWorseThanAnyAndNotZero) {
   EXPECT_FALSE(is_better_trial(none, bad));
 }
 
+TEST(AdviseSearch, TheLongestTrialSaysHowFastItsFamilyIs) {
+  FamilySpeeds speeds;
+  EXPECT_EQ(speeds.of("a"), 0);
+  speeds.note("a", 100, 1);  // all of it before the first exchange
+  speeds.note("a", 200, 10);
+  speeds.note("a", 90, 1);
+  speeds.note("b", 3, 1);
+  EXPECT_EQ(speeds.of("a"), 20);
+  speeds.forget("a");
+  EXPECT_EQ(speeds.of("a"), 0);
+  EXPECT_EQ(speeds.of("b"), 3);
+}
+
 TEST(AdviseSearch, EndsWhenTheBudgetIsOver) {
   TrialWorld world;
   world.reaches_at = {{"a", 1e6}, {"b", 2e6}};
