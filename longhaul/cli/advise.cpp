@@ -41,9 +41,10 @@ namespace {
 using AdviseClock = std::chrono::steady_clock;
 // Shares of the budget: limit of the first stage; latest start of a stage, and end of the stages if
 // the budget is in samples; their end if it is a time; latest start of a change; end. The finals
-// get the rest.
+// get the rest. Until a trial reaches the target, there are no finals: the stages get their share.
 constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kChangeShare = 0.9,
                  kEnd = 0.97;
+constexpr double kStartShare = 0.2;  // of a time: starts of the first stage's processes, at most
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
 constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
@@ -77,12 +78,12 @@ class Adviser {
     LH_TRY(check_same_trials(first));
     LH_TRY(run::write_atomically(folder_ + "/" + kKeptJob, kept_job_));
     advice_.fastest = first;
-    const double limit_s = first_limit(first);
+    const double limit_s = begin_search(first);
     if (failed_) return *failed_;
     const SearchHooks hooks = {
         .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
         .neighbours = [this](const Candidate& near) { return neighbours(near); },
-        .is_over = [this] { return search_ended_ || is_over(kSearchShare); }};
+        .is_over = [this] { return search_ended_ || is_over(search_share()); }};
     advice_.search = successive_halving(std::move(first), limit_s, hooks);
     if (failed_) return *failed_;
     LH_TRY(check_that_one_ended());
@@ -142,6 +143,7 @@ class Adviser {
   }
   // Returns true if more than `share` of the budget is used up, or after Ctrl-C.
   bool is_over(double share) const { return run::interrupted() || left(share) < 0; }
+  double search_share() const { return reached_ ? kSearchShare : kEnd; }
   // Notes for the user what does not run for lack of budget.
   void leave_out(const std::string& what) {
     if (!run::interrupted()) advice_.no_budget.push_back(what);
@@ -303,18 +305,19 @@ class Adviser {
 
   std::vector<Candidate> neighbours(const Candidate& near) {
     if (search_ended_) return {};
-    candidates_->stop_when([this] { return is_over(kSearchShare); });
+    candidates_->stop_when([this] { return is_over(search_share()); });
     return candidates_->neighbours(near);
   }
 
-  // Returns the virtual time for which kFirstShare of the budget is enough for all candidates, but
-  // at least a round of half of them if kMostFirstShare is enough for that. The limit is at most
-  // the time that the probe took to the target. Sets failed_ if kMostFirstShare is not enough for a
-  // round of a quarter of them.
-  double first_limit(const std::vector<Candidate>& candidates) {
+  // Drops candidates whose processes the budget has no time to start. Returns the virtual time for
+  // which kFirstShare of the budget is enough for the others, but at least a round of half of them
+  // if kMostFirstShare is enough for that. The limit is at most the time that the probe took to the
+  // target. Sets failed_ if kMostFirstShare is not enough for a round of a quarter of them.
+  double begin_search(std::vector<Candidate>& candidates) {
     const std::optional<Trial> probe = run_probe(candidates);
     if (!probe) return 0;
     note_batches(*probe);
+    keep_startable(candidates, probe->start_s);
     double rate = 0;
     std::vector<double> rounds_s;
     for (const Candidate& one : candidates) {
@@ -329,6 +332,20 @@ class Adviser {
     const double quarter_s = rounds_s[rounds_s.size() / 4];
     if (quarter_s > most_s) failed_ = too_small(quarter_s, quarter_s / limit_s, candidates.size());
     return std::max(limit_s, std::min(most_s, rounds_s[rounds_s.size() / 2]));
+  }
+
+  // Keeps those candidates first that have the job's own rate, and of these the fastest. `start_s`:
+  // as in Trial. A loop in Python imports its modules.
+  void keep_startable(std::vector<Candidate>& candidates, double start_s) {
+    if (sample_budget() || !(start_s > 0)) return;
+    const auto most = std::size_t(kStartShare * budget_s() * double(args_.at_once) / start_s) + 1;
+    if (candidates.size() <= most) return;
+    leave_out(fmt::format("{} of {} first trials, whose processes take {} to start",
+                          candidates.size() - most, candidates.size(),
+                          run::duration_text(start_s)));
+    std::stable_partition(candidates.begin(), candidates.end(),
+                          [](const Candidate& one) { return one.label == one.family; });
+    candidates.resize(most);
   }
 
   // `factor`: a sufficient budget, as a multiple of this one.
@@ -429,8 +446,9 @@ class Adviser {
       pool_run->force &= !begun;
       runs.push_back(*pool_run);
     }
-    std::vector<Trial> ended =
-        run_trials(runs, candidates, limit_s, sample_budget() ? kSearchShare : kFinalShare);
+    const double end = reached_ && !sample_budget() ? kFinalShare : search_share();
+    std::vector<Trial> ended = run_trials(runs, candidates, limit_s, end);
+    for (const Trial& trial : ended) reached_ |= trial.to_target.has_value();
     if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
       leave_out(fmt::format("{} of {} trials of stage {}", lacked, ended.size(), stage_));
       search_ended_ = std::size_t(lacked) == ended.size();
@@ -511,6 +529,7 @@ class Adviser {
       todo.push_back(runs[i]);
       of.push_back(i);
     }
+    const double before_s = spent_s();
     const auto ends = run_all_or_anew(todo,
                                       {.simulate = run_words_in_copies(),
                                        .at_once = args_.at_once,
@@ -521,6 +540,7 @@ class Adviser {
     for (std::size_t k = 0; k < todo.size(); ++k) {
       Trial& trial = trials[of[k]];
       trial = trial_of(todo[k], ends[k], limit_s, trial.candidate);
+      if (todo.size() == 1) trial.start_s = spent_s() - before_s - trial.summary.real_s;
       runs_ += ends[k].started;
       if (trial.limit_s > 0) kept_.add(todo[k].label, jobs[of[k]], trial);
     }
@@ -792,6 +812,7 @@ class Adviser {
   FamilySpeeds speeds_;
   double batch_scale_ = 1;        // samples of a batch, over those that were predicted
   double step_samples_ = 0;       // loops: samples of a step of all workers, or more
+  bool reached_ = false;          // a trial has reached the target
   bool search_ended_ = false;     // no trial of a stage fitted into the budget
   std::set<std::string> traces_;  // tracebacks of failed runs that were shown
   std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label

@@ -24,6 +24,7 @@ nlohmann::ordered_json line_of(const std::string& key, const Trial& trial) {
           {"score", trial.score},
           {"scored", trial.scored},
           {"limit_s", trial.limit_s},
+          {"start_s", trial.start_s},
           {"summary", to_json(trial.summary)}};
 }
 
@@ -36,6 +37,7 @@ std::optional<Trial> trial_of(const nlohmann::json& json) {
   trial.score = json.at("score").get<double>();
   trial.scored = json.at("scored").get<bool>();
   trial.limit_s = json.at("limit_s").get<double>();
+  trial.start_s = json.at("start_s").get<double>();
   trial.summary = *std::move(summary);
   return trial;
 }

@@ -29,6 +29,7 @@ struct Trial {
   double score = 0;                 // score at the limit; more is better (bits: negative)
   bool scored = false;              // false: `score` has no meaning
   double limit_s = 0;
+  double start_s = 0;  // real time beside its simulation, if it ran alone; else 0
   run::Summary summary = {};
 
   // Returns true if it did not run to its end for lack of budget, or after Ctrl-C.

@@ -84,8 +84,8 @@ std::string nothing_found(const Advice& advice) {
   const Trial& best = advice.best_trial();
   return fmt::format(
       "{}: {} {} within the budget of this search; {} came nearest: {}\n"
-      "{}{}  what may help: a larger budget (--budget-minutes, --jobs), an easier target (--set "
-      "stop.target_...)\n",
+      "{}{}  what may help: a larger budget with --resume, which keeps these trials, more --jobs,\n"
+      "  an easier target (--set stop.target_...)\n",
       advice.name, advice.interrupted ? "Ctrl-C came before anything reached" : "nothing reached",
       advice.target, best.candidate.label, outcome(advice, best), missed_in_finals(advice),
       not_written(advice));
@@ -226,7 +226,8 @@ std::string untried(const Advice& advice) {
     text += fmt::format("  {}: {:.4g} samples a second\n", advice.fastest[i].label,
                         advice.fastest[i].samples_per_s);
   return text + not_written(advice) +
-         "  which learns most of them is not known: give it longer, --budget-minutes\n";
+         "  which learns most of them is not known: give it longer, --budget-minutes, with "
+         "--resume\n";
 }
 
 nlohmann::ordered_json trial_json(const Trial& trial) {

@@ -406,8 +406,10 @@ Result<Summary> simulate(const Job& job, const SimulateOptions& options) {
 
 Result<Score> evaluate(const std::string& run_folder) {
   LH_LET(job, job_of_run(run_folder));
-  if (const std::string kind = job.kind("model"); kind == "phantom" || kind == "own")
-    return invalid(run_folder + ": [model] kind = \"" + kind + "\" has no model.pt to score");
+  const std::string kind = job.kind("model");
+  if (kind == "phantom" || kind == "own")
+    return invalid(run_folder + ": [model] kind = \"" + kind + "\" has no model.pt to score" +
+                   (kind == "own" ? "; longhaul.load_model() in Python loads its model.f32" : ""));
   const std::string file = run_folder + "/model.pt";
   if (auto there = read_file(file); !there)
     return unavailable(file + ": no such file; the run has not come to its end: resume it first");

@@ -210,6 +210,7 @@ Result<Workload> Workload::load(const Job& job, bool numbers, const OwnLearners*
   if (job.kind("model") == "own") {
     work.phantom_ = !numbers;
     work.own_tests_ = numbers && tests_at_sites(job);
+    work.sums_sites_ = numbers && !only && job.kind("data") == "own";
     LH_TRY(work.load_own(job, own, only));
     return work;
   }
@@ -290,7 +291,8 @@ Status Workload::load_own(const Job& job, const OwnLearners* own, std::optional<
     return invalid(job.file +
                    ": [model] kind = \"own\": only for programs that bring their own "
                    "learners (examples/embed); choose another kind");
-  const std::string_view asks = entry_with(*job.sync.entry, job.sync.settings).traits.asks;
+  const SyncTraits traits = entry_with(*job.sync.entry, job.sync.settings).traits;
+  const std::string_view asks = traits.asks;
   if (own->can && !asks.empty() && !own->can(asks))
     return invalid(fmt::format(
         "{}: [sync] kind = \"{}\" asks the learner for what a loop of one's own cannot give{}: {}",
@@ -298,6 +300,18 @@ Status Workload::load_own(const Job& job, const OwnLearners* own, std::optional<
         asks == "score" ? " without a score()" : "; choose another kind", asks));
   own_ = own;
   samples_ = own->training_samples;
+  if (job.stop.max_epochs > 0 && samples_ == 0)
+    return invalid(job.file +
+                   ": [stop] max_epochs (compare --epochs): how many samples this program's loop "
+                   "has is not known; use max_rounds or max_hours (compare --hours)");
+  const auto server =
+      std::ranges::find_if(members_, [](auto& one) { return one.is(Role::server); });
+  const bool by_sites = own->score && job.kind("data") == "own";
+  if (only && by_sites && traits.served && server != members_.end())
+    warnings_.push_back(fmt::format(
+        "[sync] kind = \"{}\": scores are of the samples of site {} alone, where the server is; "
+        "`simulate` adds up those of all sites",
+        job.sync.entry->name, server->site));
   if (own->begin) own->begin(job);
   Rank rank = only.value_or(0);
   while (!only && !members_[rank].is(Role::worker)) ++rank;  // a job has a worker
@@ -376,9 +390,10 @@ Result<Workload::Score> Workload::make_scorer(unsigned threads) const {
 Result<Workload::NodeScore> Workload::make_node_scorer(unsigned threads) const {
   if (phantom_ || (own_ && !own_->score)) return NodeScore();
   if (own_)
-    return NodeScore([this](Rank rank, std::span<const float> model) {
-      return rank == kEveryTest ? score_all_sites(model) : own_->score(rank, model);
-    });
+    return NodeScore(
+        [this, all = sums_sites_ && !own_tests_](Rank rank, std::span<const float> model) {
+          return all || rank == kEveryTest ? score_all_sites(model) : own_->score(rank, model);
+        });
   LH_LET(torch, torch_library());
   LH_LET(made, torch->make_scorer(model_, split_.test));
   const std::shared_ptr<learn::Scorer> scorer = std::move(made);
@@ -399,7 +414,7 @@ Result<Evaluation> Workload::score_all_sites(std::span<const float> model) const
   for (Rank rank = 0; rank < members_.size(); ++rank) {
     if (!members_[rank].is(Role::worker) || !scored.insert(members_[rank].site).second) continue;
     LH_LET(score, own_->score(rank, model));
-    if (!own_tests_) return score;
+    if (!sums_sites_) return score;
     scores.emplace(rank, score);
   }
   return ScoreSum::sum(scores);

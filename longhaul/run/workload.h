@@ -154,6 +154,7 @@ class Workload {
   std::map<Rank, std::pair<std::size_t, std::size_t>> test_rows_;  // with own tests: first, end
   bool phantom_ = false;
   bool own_tests_ = false;
+  bool sums_sites_ = false;  // own learners: a score is the sum over all sites; simulated
   // The own learner made for the layout, until its node takes it.
   std::shared_ptr<std::pair<Rank, std::unique_ptr<Learner>>> first_;
 };

@@ -80,6 +80,9 @@ def load_model(file: Any, model: torch.nn.Module) -> torch.nn.Module:
     """
     path = Path(file)
     path = path / "model.f32" if path.is_dir() else path
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; expected the folder of a run of this loop "
+                                "that has ended, or its model.f32")
     values = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.float32)
     tensors = [p for p in model.parameters() if p.requires_grad]
     tensors += [b for _, b in _buffers(model) if b.is_floating_point()]

@@ -295,6 +295,30 @@ def test_scores_that_are_no_sums_are_refused(command, capfd):
     assert "score(): accuracy is 2000.0 of 40 samples" in fails(command, capfd, train, score=rate)
 
 
+def test_the_model_of_a_server_is_scored_at_all_sites(command):
+    right = {"aa": 5, "bb": 20, "cc": 35}
+
+    def known(model, site):
+        return {"loss": 1.0, "accuracy": right[site.name], "samples": 40}
+
+    code, summary = command.simulate(command.job(sync="asp", keys=""), train, known,
+                                     more=["--set", "overlay.kind=hub"])
+    assert code == 0
+    assert summary["final_accuracy"] == 60 / 120
+
+
+def test_epochs_of_a_loop_are_refused(command, capfd):
+    code, _ = command.simulate(command.job(), train, more=["--set", "stop.max_epochs=2"])
+    assert code == 2
+    assert "[stop] max_epochs" in capfd.readouterr().err
+
+
+def test_a_model_of_the_job_file_is_refused(command, capfd):
+    code, _ = command.simulate(command.job(more='[model]\nkind = "lenet"\n'), train)
+    assert code == 2
+    assert "job.toml:27: [model] kind: expected no [model]" in capfd.readouterr().err
+
+
 # What is exchanged (P5).
 
 

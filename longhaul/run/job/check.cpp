@@ -192,7 +192,9 @@ Status check_rest(const Document& doc, const Job& job, const SiteIndex& sites) {
   if (!is_name(job.job.name)) return about(doc, "job", "name", "letters, digits, - and _");
   const std::string model = job.kind("model");
   if (job.kind("data") == "own" && model != "own")
-    return about(doc, "data", "kind", "\"own\" with [model] kind = \"own\" alone");
+    return about(doc, "model", "kind",
+                 "no [model], or kind = \"own\": with [data] kind = \"own\" the program brings "
+                 "model and data");
   if (job.kind("data") == "none" && model != "phantom" && model != "own")
     return about(doc, "data", "kind", "data to learn from, for example kind = \"mnist\"");
   if (job.stop.target_bits_per_byte && (job.kind("data") != "text" || job.stop.target_accuracy))
