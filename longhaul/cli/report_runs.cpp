@@ -8,6 +8,7 @@
 
 #include "longhaul/report/page.h"
 #include "longhaul/run/experiment.h"
+#include "longhaul/run/folder_lock.h"
 #include "longhaul/run/job/dump.h"
 #include "longhaul/run/plan.h"
 #include "longhaul/run/plan_svg.h"
@@ -18,9 +19,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns false for a folder with the user's own job.toml.
+bool is_run(const fs::path& folder) {
+  const auto has = [&](const char* name) {
+    std::error_code code;
+    return fs::exists(folder / name, code);
+  };
+  return has("job.toml") && (has(run::FolderLock::kFile) || has("summary.json") ||
+                             has("metrics.jsonl") || has("status.json"));
+}
+
 void find_runs(const fs::path& folder, int depth, std::vector<std::string>& found) {
   std::error_code code;
-  if (fs::exists(folder / "job.toml", code)) {
+  if (is_run(folder)) {
     found.push_back(folder.string());
     return;
   }
