@@ -65,7 +65,7 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
   fmt::print("{}: {} rounds in {} ({}), {} sent to other sites\n", name, s.rounds,
              run::duration_text(s.time_s), run::to_string(s.stop_reason),
              run::bytes_text(double(s.wan_bytes)));
-  if (s.final_accuracy) fmt::print("  accuracy {:.2f} %\n", 100 * *s.final_accuracy);
+  fmt::print("  {}\n", evaluation_text(s.final_accuracy, s.final_loss));
   fmt::print("{}", site_scores_text(s));
   if (!s.params_hash.empty()) fmt::print("  params_hash {}\n", s.params_hash);
   fmt::print("{}  written to {}\n", pace_text(s), folder);

@@ -475,6 +475,8 @@ class Site:
         self._put_in_place(answer=False)
         self._loop.answer()
         return True
+        if accuracy is None and samples > 0:
+            raise Unfit('score() returned no "accuracy", which the strategy compares')
 
     def _put_in_place(self, answer: bool = True) -> None:
         assert self._resumed is not None and self._trained is not None and self._keep is not None
@@ -705,11 +707,12 @@ class _Score:
             raise Unfit(f"score(): samples is {sums['samples']}; expected how many there are")
         samples = int(sums["samples"])
         if samples == 0:
-            return 0.0, 0.0, 0
+            return 0.0, None, 0
         if sums.get("accuracy") is None:
             return float(sums["loss"]) / samples, None, samples
         accuracy = float(sums["accuracy"]) / samples
-        if not 0 <= accuracy <= 1:
+        is_share = samples > 1 and 0 < float(sums["accuracy"]) < 1
+        if is_share or not 0 <= accuracy <= 1:
             raise Unfit(f"score(): accuracy is {sums['accuracy']} of {samples} samples; expected "
                         "how many of them are right")
         return float(sums["loss"]) / samples, accuracy, samples

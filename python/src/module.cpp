@@ -274,11 +274,11 @@ class Program {
       const auto [loss, accuracy, samples] =
           score_(rank, reinterpret_cast<Address>(model.data()), model.size())
               .cast<std::tuple<double, std::optional<double>, std::uint64_t>>();
-      if (!accuracy && needs_accuracy_)
+      if (!accuracy && needs_accuracy_ && samples > 0)
         return invalid(
             "score() returned no \"accuracy\", which [stop] target_accuracy needs: how many of the "
             "samples are right");
-      return Evaluation{loss, accuracy.value_or(0), samples};
+      return Evaluation{loss, accuracy, samples};
     } catch (const py::error_already_set& error) {
       return invalid(fmt::format("score(): {}", error.what()));
     }
