@@ -88,8 +88,9 @@ void add_launch(CLI::App& app, int& code) {
       "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
       "  longhaul launch examples/bsp.toml --lab\n"
       "  longhaul launch examples/mnist-4-sites.toml --lab --wan gaia-11\n"
-      "Exit codes: 0 the run ended as configured, 1 diverged, or --require-target and below it,\n"
-      "2 bad job or usage, 3 a node or the network failed, 4 internal error, 130 Ctrl-C");
+      "Exit codes: 0 the run ended as configured, 1 diverged, --require-target and below it, or a\n"
+      "node crashed and was not back, 2 bad job or usage, 3 a node or the network failed,\n"
+      "4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(launch(*args)); });
 }
 
