@@ -42,7 +42,7 @@
   };
   const isAccuracy = (run) => run.score_unit === 'accuracy';
   const scoreText = (run, v) =>
-      (v === null || v === undefined ? '–' :
+      (v === null || v === undefined ? 'not scored' :
            isAccuracy(run)           ? (100 * v).toFixed(2) + ' %' :
                                        v.toFixed(4));
   const last = (list) => (list.length ? list[list.length - 1] : null);
@@ -581,8 +581,9 @@
         'site-scores',
         (s.site_scores || []).map((one) => [
           one.site, one.accuracy,
-          (100 * one.accuracy).toFixed(2) + ' %, loss ' + one.loss.toFixed(4) + ', ' + one.samples +
-              ' samples'
+          (one.accuracy === null ? '' : (100 * one.accuracy).toFixed(2) + ' %, ') +
+              (one.loss === null ? 'not scored' :
+                                   'loss ' + one.loss.toFixed(4) + ', ' + one.samples + ' samples')
         ]),
         'All sites score the same test set.');
     const warnings = $('warnings');

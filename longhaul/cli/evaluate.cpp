@@ -18,8 +18,8 @@ Result<int> evaluate(const std::string& folder, bool json) {
     object.update(run::json_of(score));
     fmt::print("{}\n", object.dump(2));
   } else {
-    fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", folder, 100 * score.accuracy,
-               score.loss, score.samples);
+    fmt::print("{}: {} on {} samples\n", folder, evaluation_text(score.accuracy, score.loss),
+               score.samples);
   }
   return kDone;
 }

@@ -34,7 +34,7 @@ Result<int> launch(const LaunchArgs& args) {
   warn_if_insecure(args.insecure);
   const RunOptions& options = args.common;
   LH_LET(job, options.load());
-  const std::string folder = options.out.empty() ? "runs/" + job.job.name : options.out;
+  const std::string folder = options.run_folder(job.job.name);
   LH_LET(program, run::own_program());
   run::LaunchOptions with{.program = program,
                           .arguments = options.job_arguments(),
@@ -88,8 +88,9 @@ void add_launch(CLI::App& app, int& code) {
       "Examples:\n  longhaul launch examples/mnist-4-sites.toml --set sync.kind=bsp\n"
       "  longhaul launch examples/bsp.toml --lab\n"
       "  longhaul launch examples/mnist-4-sites.toml --lab --wan gaia-11\n"
-      "Exit codes: 0 the run ended as configured, 1 diverged, or --require-target and below it,\n"
-      "2 bad job or usage, 3 a node or the network failed, 4 internal error, 130 Ctrl-C");
+      "Exit codes: 0 the run ended as configured, 1 diverged, --require-target and below it, or a\n"
+      "node crashed and was not back, 2 bad job or usage, 3 a node or the network failed,\n"
+      "4 internal error, 130 Ctrl-C");
   sub->callback([args, &code] { code = code_of(launch(*args)); });
 }
 

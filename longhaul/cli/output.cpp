@@ -59,9 +59,8 @@ std::string json_text(const nlohmann::ordered_json& json, int indent) {
 void print_run(const run::Summary& s, const std::string& folder, std::string_view time) {
   fmt::print("{}: {} over {}, {} rounds in {} of {} ({})\n", s.name, s.sync, s.overlay, s.rounds,
              run::duration_text(s.time_s), time, run::to_string(s.stop_reason));
-  if (s.final_accuracy)
-    fmt::print("  accuracy {}, loss {:.4f}{}\n", percent(s.final_accuracy), *s.final_loss,
-               s.model_is_best ? ": of the last model" : "");
+  fmt::print("  {}{}\n", evaluation_text(s.final_accuracy, s.final_loss),
+             s.final_loss && s.model_is_best ? ": of the last model" : "");
   fmt::print("{}", site_scores_text(s));
   if (s.bits_per_byte()) fmt::print("  {:.4f} bits per byte\n", *s.bits_per_byte());
   if (s.final_loss && !s.best)
@@ -73,9 +72,9 @@ void print_run(const run::Summary& s, const std::string& folder, std::string_vie
                s.time_to_target_s ? "reached at " + run::duration_text(*s.time_to_target_s)
                                   : std::string("not reached"));
   if (s.best && s.model_is_best)
-    fmt::print("  {} is the best one scored, of round {}: loss {:.4f}, accuracy {}\n",
-               s.model == "own" ? "model.f32" : "model.pt", s.best->round, s.best->loss,
-               percent(s.best->accuracy));
+    fmt::print("  {} is the best one scored, of round {}: {}\n",
+               s.model == "own" ? "model.f32" : "model.pt", s.best->round,
+               evaluation_text(s.best->accuracy, s.best->loss));
   if (s.participation.changes > 0 || s.participation_share() < 1)
     fmt::print("  participation {} of all workers, {} of the live ones; {} of {} live\n",
                percent(s.participation_share()), percent(s.participation_of_live()),
@@ -96,11 +95,18 @@ void print_trouble(const run::Summary& s) {
   if (!s.failure.empty()) fmt::print(stderr, "longhaul: {}\n", printable(s.failure));
 }
 
+std::string evaluation_text(const std::optional<double>& accuracy,
+                            const std::optional<double>& loss) {
+  if (!loss) return "not scored";
+  return (accuracy ? fmt::format("accuracy {:.2f} %, ", 100 * *accuracy) : "") +
+         fmt::format("loss {:.4f}", *loss);
+}
+
 std::string site_scores_text(const run::Summary& s) {
   std::string text;
   for (const run::SiteScore& one : s.site_scores)
-    text += fmt::format("    {}: accuracy {}, loss {:.4f} on its {} samples\n", one.site,
-                        percent(one.accuracy), one.loss, one.samples);
+    text += fmt::format("    {}: {}{}\n", one.site, evaluation_text(one.accuracy, one.loss),
+                        one.loss ? fmt::format(" on its {} samples", one.samples) : "");
   return text;
 }
 

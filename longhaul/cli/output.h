@@ -32,6 +32,9 @@ std::string pace_text(const run::Summary&);
 std::string count_text(std::size_t count, std::string_view noun);
 // Warnings and the failure of a run, to standard error.
 void print_trouble(const run::Summary&);
+// "accuracy 97.20 %, loss 0.0913"; "not scored" without a loss.
+std::string evaluation_text(const std::optional<double>& accuracy,
+                            const std::optional<double>& loss);
 // A line a site, where sites have test samples of their own.
 std::string site_scores_text(const run::Summary&);
 std::string samples_text(const SampleCounts&);

@@ -65,7 +65,7 @@ void print_summary(const run::Summary& s, const std::string& name, const std::st
   fmt::print("{}: {} rounds in {} ({}), {} sent to other sites\n", name, s.rounds,
              run::duration_text(s.time_s), run::to_string(s.stop_reason),
              run::bytes_text(double(s.wan_bytes)));
-  if (s.final_accuracy) fmt::print("  accuracy {:.2f} %\n", 100 * *s.final_accuracy);
+  fmt::print("  {}\n", evaluation_text(s.final_accuracy, s.final_loss));
   fmt::print("{}", site_scores_text(s));
   if (!s.params_hash.empty()) fmt::print("  params_hash {}\n", s.params_hash);
   fmt::print("{}  written to {}\n", pace_text(s), folder);
@@ -78,7 +78,7 @@ Result<int> site(const SiteArgs& args) {
   LH_LET(addresses, addresses_of(args, job));
   const Member me = job.members()[rank];
   // All processes of a launcher have the same --out.
-  const std::string run = args.common.out.empty() ? "runs/" + job.job.name : args.common.out;
+  const std::string run = args.common.run_folder(job.job.name);
   const bool own = !args.common.out.empty() && !args.site.empty();
   const std::string folder = own ? run : run::node_folder(run, me);
   LH_LET(page, view_if_asked(folder, args.common.view, args.common.quiet));

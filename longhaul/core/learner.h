@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,10 +43,11 @@ class Learner {
   virtual std::vector<FixedPart> fixed_parts() const { return {}; }
 };
 
-// A model's result on the test set. Hosts request it outside the measured time.
+// A model's score on test samples; without samples it has not been scored. Hosts request it outside
+// the measured time.
 struct Evaluation {
   double loss = 0;
-  double accuracy = 0;  // regression: 0
+  std::optional<double> accuracy = {};  // absent: a score of the loss alone, as of regression
   std::uint64_t samples = 0;
 
   void state(auto& archive) { archive(loss, accuracy, samples); }

@@ -28,7 +28,17 @@ class ScoreSum final : public Machine {
     double loss = 0;
     double accuracy = 0;
     std::uint64_t samples = 0;
-    LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = 0x1p50))
+    bool has_accuracy = false;
+    LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = 0x1p50),
+                    has_accuracy)
+
+    static Part of(Round round, const Evaluation& score) {
+      return {round, score.loss, score.accuracy.value_or(0), score.samples,
+              score.accuracy.has_value()};
+    }
+    Evaluation evaluation() const {
+      return {loss, has_accuracy ? std::optional(accuracy) : std::nullopt, samples};
+    }
   };
   struct Total : Part {  // sum of all parts; from the senior to all nodes
     LONGHAUL_MESSAGE(2, "total");
@@ -69,18 +79,20 @@ class ScoreSum final : public Machine {
 
   // Returns the scores of the final models by rank, including this node's.
   const std::map<Rank, Evaluation>& at_end() const { return at_end_; }
+  // The accuracy is absent if that of one part is.
   static Evaluation sum(const std::map<Rank, Evaluation>& by_rank) {
-    Evaluation all;
+    Evaluation all{.accuracy = 0.0};
     for (const auto& [rank, one] : by_rank) {
       const double samples = double(one.samples);
       if (one.samples == 0) continue;  // a loss over no samples may not be a number
       all.loss += one.loss * samples;
-      all.accuracy += one.accuracy * samples;
+      if (!one.accuracy) all.accuracy.reset();
+      if (all.accuracy) *all.accuracy += *one.accuracy * samples;
       all.samples += one.samples;
     }
     if (all.samples == 0) return {};
     all.loss /= double(all.samples);
-    all.accuracy /= double(all.samples);
+    if (all.accuracy) *all.accuracy /= double(all.samples);
     return all;
   }
 
@@ -91,7 +103,7 @@ class ScoreSum final : public Machine {
     return dispatch(Messages{}, message, [&](const auto& m) -> Status {
       if (!turn.place().member(from).is(Role::worker))
         return malformed("a score of a node that is no worker");
-      const Evaluation evaluation{m.loss, m.accuracy, m.samples};
+      const Evaluation evaluation = m.evaluation();
       if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Part>) {
         note(from, m.round, evaluation, turn);
       } else {
@@ -125,15 +137,14 @@ class ScoreSum final : public Machine {
     if (const auto end = own_.find(kAtEnd); end != own_.end())
       for (const auto& [rank, since] : view.returned)
         if (since == view.epoch && rank != turn.self())
-          turn.send(rank, Part{kAtEnd, end->second.loss, end->second.accuracy, end->second.samples},
-                    {}, kControl);
+          turn.send(rank, Part::of(kAtEnd, end->second), {}, kControl);
   }
 
   void state(Archive& ar) override { ar(own_, parts_, at_end_, sums_, heard_, newest_); }
 
  private:
   void tell(Round round, const Evaluation& evaluation, Turn& turn) const {
-    const Part part{round, evaluation.loss, evaluation.accuracy, evaluation.samples};
+    const Part part = Part::of(round, evaluation);
     const auto say = [&](Rank rank) {
       if (rank != turn.self()) turn.send(rank, part, {}, kControl);
     };
@@ -179,8 +190,7 @@ class ScoreSum final : public Machine {
       const Round round = it->first;
       const Evaluation all = sum(it->second);
       for (const Rank rank : turn.view().live)
-        if (rank != turn.self())
-          turn.send(rank, Total{{round, all.loss, all.accuracy, all.samples}}, {}, kControl);
+        if (rank != turn.self()) turn.send(rank, Total{Part::of(round, all)}, {}, kControl);
       learn({round, turn.self(), all});
     }
   }

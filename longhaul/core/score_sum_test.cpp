@@ -45,9 +45,22 @@ TEST(ScoreSum, AddsLossHitsAndSamplesOfAll) {
     EXPECT_EQ(sum->round, 4u);
     EXPECT_EQ(sum->senior, 0u);
     EXPECT_EQ(sum->evaluation.samples, 60u);
-    EXPECT_DOUBLE_EQ(sum->evaluation.accuracy, 30.0 / 60);
+    EXPECT_DOUBLE_EQ(*sum->evaluation.accuracy, 30.0 / 60);
     EXPECT_DOUBLE_EQ(sum->evaluation.loss, (4.0 * 10 + 5 * 20 + 6 * 30) / 60);
     EXPECT_FALSE(net.at(rank).take());
+  }
+}
+
+TEST(ScoreSum, HasNoAccuracyIfOnePartHasNone) {
+  ScoreNet net(2);
+  net.net.act(0, [&](Turn& t) { net.at(0).scored(4, {.loss = 4, .samples = 10}, t); });
+  net.score(1, 4);
+  net.net.run(100);
+  for (Rank rank = 0; rank < 2; ++rank) {
+    const auto sum = net.at(rank).take();
+    ASSERT_TRUE(sum) << rank;
+    EXPECT_FALSE(sum->evaluation.accuracy);
+    EXPECT_DOUBLE_EQ(sum->evaluation.loss, (4.0 * 10 + 5 * 20) / 30);
   }
 }
 

@@ -147,9 +147,10 @@ std::uint64_t predictions(const at::Tensor& target, Task task) {
   return std::uint64_t(each ? target.numel() : target.size(0));
 }
 
-std::uint64_t batch_correct(const Answer& answer, const at::Tensor& target, Task task) {
+std::optional<std::uint64_t> batch_correct(const Answer& answer, const at::Tensor& target,
+                                           Task task) {
   const at::Tensor& output = answer.output;
-  if (task == Task::regression || !output.defined()) return 0;
+  if (task == Task::regression || !output.defined()) return std::nullopt;
   if (task == Task::multilabel)
     return std::uint64_t(at::sum(output.gt(0) == target.gt(0.5)).item<std::int64_t>());
   const at::Tensor guess = task == Task::text    ? at::argmax(output, 2)

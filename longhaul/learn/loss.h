@@ -33,7 +33,7 @@ at::Tensor batch_loss(const Answer&, const at::Tensor& target, Task,
                       const at::Tensor& class_weights = {});
 // Returns the number of predictions in a batch: samples, bytes of text, or labels of its samples.
 std::uint64_t predictions(const at::Tensor& target, Task);
-// Returns the number of correct predictions; 0 for numbers, and if the answer has no output.
-std::uint64_t batch_correct(const Answer&, const at::Tensor& target, Task);
+// Returns the number of correct predictions; nullopt for numbers, and if the answer has no output.
+std::optional<std::uint64_t> batch_correct(const Answer&, const at::Tensor& target, Task);
 
 }  // namespace longhaul::learn

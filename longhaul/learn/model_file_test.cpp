@@ -60,8 +60,8 @@ TEST(ModelFileNightly, LoadsInPyTorchWithTheSameAccuracy) {
         folder.write(kind + ".pt", *model_file(parts.model, data->shape, (*learner)->params()));
     const std::string arguments =
         "'" + path + "' '" + folder.path("images") + "' '" + folder.path("labels") + "' ";
-    EXPECT_EQ(testing::run_python("load_model.py",
-                                  arguments + "--accuracy " + std::to_string(evaluation->accuracy)),
+    EXPECT_EQ(testing::run_python("load_model.py", arguments + "--accuracy " +
+                                                       std::to_string(*evaluation->accuracy)),
               0);
     EXPECT_EQ(testing::run_python("load_model.py", arguments + "--accuracy 2 2>/dev/null"), 1);
   }

@@ -92,7 +92,7 @@ class TorchScorer final : public Scorer {
     const Task task = test_->shape.task;
     const std::uint64_t predicted = predictions(batch.target, task);
     return Part{batch_loss(answer, batch.target, task).item<double>() * double(predicted),
-                batch_correct(answer, batch.target, task), predicted};
+                predicted, batch_correct(answer, batch.target, task)};
   }
 
   const ModelConfig config_;
@@ -107,15 +107,15 @@ class TorchScorer final : public Scorer {
 
 Evaluation Scorer::combine(std::span<const Part> in_order) {
   Evaluation evaluation;
-  std::uint64_t correct = 0;
+  std::optional<std::uint64_t> correct = 0;
   for (const Part& part : in_order) {
     evaluation.loss += part.loss;
     evaluation.samples += part.samples;
-    correct += part.correct;
+    correct = correct && part.correct ? std::optional(*correct + *part.correct) : std::nullopt;
   }
   if (evaluation.samples == 0) return evaluation;
   evaluation.loss /= double(evaluation.samples);
-  evaluation.accuracy = double(correct) / double(evaluation.samples);
+  if (correct) evaluation.accuracy = double(*correct) / double(evaluation.samples);
   return evaluation;
 }
 

@@ -2,6 +2,7 @@
 // Scores models on the test set. Without torch's headers.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "longhaul/core/learner.h"
@@ -23,7 +24,8 @@ class Scorer {
   static constexpr std::size_t kPart = 500;
   struct Part {
     double loss = 0;  // sum over the predictions: samples, bytes of text, or labels
-    std::uint64_t correct = 0, samples = 0;
+    std::uint64_t samples = 0;
+    std::optional<std::uint64_t> correct = {};  // absent: the model answers with a loss, or numbers
   };
 
   virtual ~Scorer() = default;

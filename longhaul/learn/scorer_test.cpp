@@ -62,7 +62,7 @@ TEST(Scorer, RegressionHasALossAndNoAccuracy) {
   double half_square = 0;
   for (float target : data->targets) half_square += 0.5 * double(target) * target / 100;
   EXPECT_NEAR(evaluation->loss, half_square, 1e-6);
-  EXPECT_EQ(evaluation->accuracy, 0);
+  EXPECT_FALSE(evaluation->accuracy);
 }
 
 TEST(Scorer, SaysWhatItCannotScore) {

@@ -68,10 +68,10 @@ TEST_F(Script, LearnsAndKeepsWhatIsNotTrained) {
   const auto whole = [&] { return whole_model(learner.get(), learner->params()); };
   auto scorer = good(make_scorer(script_parts(path_).model, script_parts(path_).data));
   const std::vector<float> start = whole();
-  const double before = (*scorer)->score(start)->accuracy;
+  const double before = *(*scorer)->score(start)->accuracy;
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(learner->step(LocalStep{}));
   const std::vector<float> end = whole();
-  const double after = (*scorer)->score(end)->accuracy;
+  const double after = *(*scorer)->score(end)->accuracy;
   EXPECT_LT(before, 0.6);
   EXPECT_GT(after, 0.8);
   for (const LayerRange& layer : layout.layers()) {
@@ -200,7 +200,7 @@ TEST_F(Script, AModelThatAnswersItsLossAloneHasNoAccuracy) {
   EXPECT_EQ(own.params, plain.params);
   EXPECT_EQ(own.test.loss, plain.test.loss);
   EXPECT_EQ(own.test.samples, plain.test.samples);
-  EXPECT_EQ(own.test.accuracy, 0);
+  EXPECT_FALSE(own.test.accuracy);
   EXPECT_EQ(own.probe.loss, plain.probe.loss);
   EXPECT_EQ(own.probe.accuracy, 0);
 }

@@ -203,7 +203,7 @@ class TorchLearner final : public Learner, public KeepsValues {
     if (answer) {
       const Task task = parts_.data->shape.task;
       result.loss = batch_loss(*answer, batch.target, task).item<double>();
-      result.accuracy = double(batch_correct(*answer, batch.target, task)) /
+      result.accuracy = double(batch_correct(*answer, batch.target, task).value_or(0)) /
                         double(predictions(batch.target, task));
     }
     flat_.params().copy_(own);

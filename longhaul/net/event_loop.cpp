@@ -377,9 +377,7 @@ void EventLoop::score(Round round, Snapshot model) {
         return;
       }
       if (observer_.on_report) observer_.on_report(now(), round, model, **result);
-      if (!place_.own_tests)
-        tell_all(
-            ScoreSum::Total{{round, (**result).loss, (**result).accuracy, (**result).samples}});
+      if (!place_.own_tests) tell_all(ScoreSum::Total{ScoreSum::Part::of(round, **result)});
       node_->scored(now(), round, **result);
     });
   });
@@ -435,7 +433,7 @@ void EventLoop::take(Rank from, const ScoreSum::Total& m) {
   auto& newest = scores_of_[from];
   if (newest && m.round <= *newest) return;
   newest = m.round;
-  if (observer_.on_score) observer_.on_score(now(), from, m.round, {m.loss, m.accuracy, m.samples});
+  if (observer_.on_score) observer_.on_score(now(), from, m.round, m.evaluation());
 }
 
 void EventLoop::take(Rank from, const Contributed& m) {

@@ -61,6 +61,7 @@ class ChildProcesses {
   const std::optional<ChildExit>& end(std::size_t i) const { return children_[i].end; }
   bool all_ended() const;
   std::vector<ChildExit> ends() const;  // when all_ended()
+  pid_t process(std::size_t i) const { return children_[i].pid; }
   // As the functions of these names, of a child.
   double memory_mbytes(std::size_t i) const { return run::memory_mbytes(children_[i].pid); }
   double processor_s(std::size_t i) const { return run::processor_s(children_[i].pid); }

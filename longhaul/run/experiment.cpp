@@ -269,8 +269,7 @@ class Session {
   Status score_cut(Summary& summary) {
     LH_LET(score, simulation_.score());
     if (!score) return Ok{};
-    summary.final_loss = (*score).loss;
-    summary.final_accuracy = (*score).accuracy;
+    summary.set_score(*score);
     return Ok{};
   }
 

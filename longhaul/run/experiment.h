@@ -49,7 +49,8 @@ Result<Prediction> predict(const Job&, const OwnLearners* = nullptr);
 
 // Loss and accuracy of a run's model on its test set.
 struct Score {
-  double accuracy = 0, loss = 0;
+  std::optional<double> accuracy;  // absent: regression
+  double loss = 0;
   std::uint64_t samples = 0;
   std::string params_hash;
   LONGHAUL_FIELDS(accuracy, loss, samples, params_hash)

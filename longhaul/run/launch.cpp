@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -72,34 +74,95 @@ void add_figures(Summary& all, const Summary& one) {
   sum.since = std::max(sum.since, one.rounds);
 }
 
+// Returns true if a process ended by its own code, not as a node ends: by a signal that nobody
+// sends from outside, or with an exit code before its status said so. A loop that crashes or calls
+// os._exit() ends like that. False for an exit code that ends all nodes anyway.
+bool is_fault(const ChildExit& end, pid_t process, const std::string& node_folder) {
+  constexpr int kFromOutside[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
+  if (end.signal != 0) return std::ranges::find(kFromOutside, end.signal) == std::end(kFromOutside);
+  if (ends_all(end)) return false;
+  const auto status = read_status(node_folder);
+  if (status && status->process == process) return status->state != "ended";
+  const auto over = finished_summary(node_folder);
+  return end.code == 0 && (!over || !*over);
+}
+
+// The nodes whose processes have ended by their own code and were not back at the end.
+class NodeFaults {
+ public:
+  // All arguments must outlive this object.
+  NodeFaults(const Job& job, const Members& members, const ChildProcesses& children,
+             const Restarts& restarts, const std::string& folder)
+      : job_(job), members_(members), children_(children), restarts_(restarts), folder_(folder) {}
+
+  // Looks at the processes that have ended since the last call.
+  void look() {
+    for (Rank rank = 0; rank < members_.size(); ++rank) {
+      const auto& end = children_.end(rank);
+      const pid_t process = children_.process(rank);
+      if (!end || job_.leaves_out(members_[rank].site) || seen_[rank] == process) continue;
+      seen_[rank] = process;
+      if (is_fault(*end, process, node_folder(folder_, members_[rank])))
+        faults_[rank] = to_string(*end) +
+                        (end->signal == 0 ? "" : fmt::format(" ({})", strsignal(end->signal)));
+      else if (end->done())
+        faults_.erase(rank);
+    }
+  }
+
+  bool has(Rank rank) const { return faults_.contains(rank); }
+  std::string text(Rank rank) const {
+    const unsigned count = std::min(restarts_.count(rank), restarts_.most());
+    const std::string again =
+        count == 0 ? ""
+                   : fmt::format("; started again {} of {} times, and not back at the end", count,
+                                 restarts_.most());
+    return fmt::format("{} in the middle of the run, by its own code{}: see what it printed",
+                       faults_.at(rank), again);
+  }
+
+ private:
+  const Job& job_;
+  const Members& members_;
+  const ChildProcesses& children_;
+  const Restarts& restarts_;
+  const std::string& folder_;
+  std::map<Rank, pid_t> seen_;  // the last process that has ended
+  std::map<Rank, std::string> faults_;
+};
+
+// Returns the exits that decide the exit code. A node that could not be restarted counts as lost,
+// because the others have continued.
+std::vector<ChildExit> ends_of(const ChildProcesses& children, const Restarts& restarts,
+                               const NodeFaults& faults) {
+  std::vector<ChildExit> ends;
+  for (Rank rank = 0; rank < children.size(); ++rank) {
+    const ChildExit& end = *children.end(rank);
+    if (restarts.count(rank) == 0 || !ends_all(end)) ends.push_back(end);
+    if (faults.has(rank)) ends.push_back({.code = 1});
+  }
+  return ends;
+}
+
 // Merges all nodes' ledgers; nullopt if none has one.
 std::optional<SampleCounts> samples_of(const Job& job, const Members& members,
-                                       const ChildProcesses& children, const std::string& folder,
-                                       bool ended) {
+                                       const ChildProcesses& children, const NodeFaults& faults,
+                                       const std::string& folder, bool ended) {
   std::vector<SampleLedger::OfNode> ledgers;
   for (Rank rank = 0; rank < members.size(); ++rank) {
     if (job.leaves_out(members[rank].site)) continue;
     auto ledger = read_samples(node_folder(folder, members[rank]) + "/samples.bin");
     if (!ledger || !*ledger) continue;
-    const bool is_lost = !children.end(rank)->done() && !ended;
+    const bool is_lost = (!children.end(rank)->done() || faults.has(rank)) && !ended;
     ledgers.push_back({rank, std::move(**ledger), is_lost});
   }
   if (ledgers.empty()) return std::nullopt;
   return SampleLedger::joined(std::move(ledgers)).counts();
 }
 
-// Returns true if a process ended with exit code 0, but not as a node does: without a summary. A
-// loop that calls os._exit(0) ends so.
-bool has_vanished(const Job& job, const Member& member, const ChildExit& end,
-                  const std::string& folder) {
-  if (job.leaves_out(member.site) || end.code != 0 || end.signal != 0) return false;
-  const auto read = read_summary(node_folder(folder, member));
-  return !read || !*read;
-}
-
 // Merges the summaries of all nodes: see launch.h.
 Summary merge(const Job& job, const Members& members, const ChildProcesses& children,
-              const std::string& folder, bool ended, ModelsOf& files) {
+              const NodeFaults& faults, const std::string& folder, bool ended, ModelsOf& files) {
   Summary all = summary_of(job);
   std::optional<Summary> told;
   all.stop_reason = interrupted() ? StopReason::interrupted : StopReason::failed;
@@ -113,12 +176,11 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     const auto read = read_summary(own);
     const auto one = read && end.signal == 0 ? *read : std::nullopt;
     const bool by_us = ended && (end.code == 130 || end.signal != 0);
-    const bool vanished = has_vanished(job, members[rank], end, folder);
-    if ((!end.done() && !by_us) || vanished)
+    if (faults.has(rank) || (!end.done() && !by_us))
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "\n", children.name(rank),
-                              one && !one->failure.empty() ? one->failure
-                              : vanished                   ? "its process ended before the run did"
-                                                           : to_string(end));
+                              faults.has(rank)               ? faults.text(rank)
+                              : one && !one->failure.empty() ? one->failure
+                                                             : to_string(end));
     if (!one) {  // killed: its status, written once a second, remains
       if (const auto last = read_status(own)) {
         all.wan_bytes += last->wan_bytes;
@@ -159,7 +221,7 @@ Summary merge(const Job& job, const Members& members, const ChildProcesses& chil
     if (files.last_of.empty() || (end.done() && !told)) files.last_of = own;
     if (end.done() && !told) told = one;
   }
-  if (const auto samples = samples_of(job, members, children, folder, ended))
+  if (const auto samples = samples_of(job, members, children, faults, folder, ended))
     all.samples = *samples;
   if (learners > 0) all.compute_utilisation = utilisation / double(learners);
   all.failure = failures;
@@ -349,14 +411,16 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   const bool lets_return = entry_with(*job.sync.entry, job.sync.settings).traits.lets_return;
   Restarts restarts(members.size(), options.max_restarts,
                     lets_return ? Restarts::Mode::alone : Restarts::Mode::together);
-  Faults faults(job, options, children, nodes, restarts);
+  Faults job_faults(job, options, children, nodes, restarts);
+  NodeFaults faults(job, members, children, restarts, folder.path());
   const auto note = [&](const std::string& text) {
     if (options.line) options.line("launch", true, text);
   };
   const auto look = [&] {
     if (const auto made = folder.restore(); made && *made)
       note(folder.path() + ": the run's folder was removed, and is made again");
-    return faults.look();
+    faults.look();
+    return job_faults.look();
   };
   const RestartPlan plan{nodes, restarts, [&] { return has_checkpoint(options, members); }, note,
                          look};
@@ -364,8 +428,9 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
   const EndPatience patience{kAfterNodes + from_seconds(job.net.stop_within_s), writes, note};
   const bool ended = wait_for_nodes(children, lab.get(), &plan, patience);
   (void)folder.restore();
+  faults.look();
   ModelsOf models;
-  Summary summary = merge(job, members, children, folder.path(), ended, models);
+  Summary summary = merge(job, members, children, faults, folder.path(), ended, models);
   if (lab) add_lab(summary, *lab);
   LH_TRY(kept_at_the_end(merge_metrics(members, folder.path())));
   LH_TRY(kept_at_the_end(copy_models(job, models, folder.path(),
@@ -376,14 +441,7 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
                          return end.signal == 0 && end.code == 2;
                        });
   if (!refused) LH_TRY(kept_at_the_end(write_summary(folder.path(), summary)));
-  // A node that could not be restarted counts as lost, because the others have continued.
-  std::vector<ChildExit> ends;
-  for (Rank rank = 0; rank < members.size(); ++rank) {
-    const ChildExit& end = *children.end(rank);
-    if (restarts.count(rank) == 0 || !ends_all(end)) ends.push_back(end);
-    if (has_vanished(job, members[rank], end, folder.path())) ends.push_back({.code = 1});
-  }
-  return LaunchResult{summary, exit_code(ends, interrupted())};
+  return LaunchResult{summary, exit_code(ends_of(children, restarts, faults), interrupted())};
 }
 
 }  // namespace longhaul::run

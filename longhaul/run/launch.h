@@ -37,7 +37,8 @@ struct LaunchResult {
 // A node that fails at once (a bad job, an internal error) ends all nodes. A node that was killed,
 // or has lost the others, is restarted and rejoins if the strategy allows it. Otherwise the others
 // continue or end as the strategy declares. If all nodes have ended in this way, all are restarted
-// and resume.
+// and resume. A node whose own code ended its process (a crash, os._exit() in a loop) and that was
+// not back at the end makes the exit code 1.
 //
 // A stop signal ends all nodes, see EndPatience. Summary::failure names the failed nodes, one per
 // line. Resuming a finished run returns its summary.

@@ -192,10 +192,9 @@ bool RunLog::reaches(const Evaluation& evaluation) const {
 
 void RunLog::write_score(Time at, Rank rank, Round round, std::string_view kind,
                          const Evaluation& evaluation, std::optional<std::uint64_t> wan_bytes) {
-  std::vector<std::pair<std::string_view, double>> values = {
-      {"loss", evaluation.loss},
-      {"accuracy", evaluation.accuracy},
-      {"samples", double(evaluation.samples)}};
+  std::vector<std::pair<std::string_view, double>> values = {{"loss", evaluation.loss}};
+  if (evaluation.accuracy) values.emplace_back("accuracy", *evaluation.accuracy);
+  values.emplace_back("samples", double(evaluation.samples));
   if (predicts_bytes_) values.emplace_back("bits_per_byte", to_bits(evaluation.loss));
   if (wan_bytes) values.emplace_back("wan_bytes", double(*wan_bytes));
   write(at, rank, round, kind, values);
@@ -209,7 +208,7 @@ void RunLog::scored_part(Time at, Rank rank, Round round, const Evaluation& eval
 
 void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluation,
                     std::optional<std::uint64_t> wan_bytes) {
-  if (!scores_) return;
+  if (!scores_ || evaluation.samples == 0) return;
   write_score(at, rank, round, "score", evaluation, wan_bytes);
   if (is_better(job_, evaluation, totals_.best))
     totals_.best = BestScore{round, evaluation.loss, evaluation.accuracy};
@@ -223,9 +222,11 @@ void RunLog::scored(Time at, Rank rank, Round round, const Evaluation& evaluatio
 // Sets the time to the target, interpolated between the previous score and this one.
 void RunLog::note_target(double at_s, const Evaluation& evaluation) {
   const auto loss = job_.stop.target_loss();
-  const auto value = [&](double of_loss, double accuracy) { return loss ? -of_loss : accuracy; };
+  const auto value = [&](double of_loss, const std::optional<double>& accuracy) {
+    return loss ? -of_loss : accuracy.value_or(0);
+  };
   std::optional<Scored> before;
-  if (totals_.scored_s) before = {*totals_.scored_s, value(*totals_.loss, *totals_.accuracy)};
+  if (totals_.scored_s) before = {*totals_.scored_s, value(*totals_.loss, totals_.accuracy)};
   const TargetTime time =
       target_time(before ? &*before : nullptr, {at_s, value(evaluation.loss, evaluation.accuracy)},
                   loss ? -*loss : *job_.stop.target_accuracy);
@@ -234,7 +235,7 @@ void RunLog::note_target(double at_s, const Evaluation& evaluation) {
 }
 
 void RunLog::concluded(Time at, Rank rank, Round rounds, const Evaluation& evaluation) {
-  if (!scores_) return;
+  if (!scores_ || evaluation.samples == 0) return;
   const Round last = rounds > 0 ? rounds - 1 : 0;
   if (!totals_.time_to_target_s && reaches(evaluation)) return scored(at, rank, last, evaluation);
   if (is_better(job_, evaluation, totals_.best))
@@ -244,8 +245,7 @@ void RunLog::concluded(Time at, Rank rank, Round rounds, const Evaluation& evalu
 void RunLog::conclude(Time at, Rank rank, const Evaluation& evaluation, Summary& summary) {
   concluded(at, rank, summary.rounds, evaluation);
   fill(summary);
-  summary.final_loss = evaluation.loss;
-  summary.final_accuracy = evaluation.accuracy;
+  summary.set_score(evaluation);
   if (reached_target() && summary.stop_reason != StopReason::diverged)
     summary.stop_reason = StopReason::target;
   note_divergence(evaluation, summary);

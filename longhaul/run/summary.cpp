@@ -101,12 +101,21 @@ std::vector<SiteScore> site_scores(const Members& members,
   for (const auto& [rank, one] : by_rank)
     if (one.samples > 0)
       scores.push_back({members.at(rank).site, one.loss, one.accuracy, one.samples});
-  return scores;
+    else
+      scores.push_back({.site = members.at(rank).site});
+  const bool any = std::ranges::any_of(scores, [](const auto& one) { return one.samples > 0; });
+  return any ? scores : std::vector<SiteScore>();
+}
+
+void Summary::set_score(const Evaluation& evaluation) {
+  if (evaluation.samples == 0) return;
+  final_loss = evaluation.loss;
+  final_accuracy = evaluation.accuracy;
 }
 
 static void write_scores(const Summary& s, nlohmann::ordered_json& json) {
   if (s.best) {
-    json["best_accuracy"] = s.best->accuracy;
+    json["best_accuracy"] = json_of(s.best->accuracy);
     json["best_loss"] = s.best->loss;
     json["best_round"] = s.best->round;
   }
@@ -191,8 +200,9 @@ void read_added(const nlohmann::json& json, Summary& s) {
   s.participation.since = s.rounds;
   s.participation.left_out = (1 - json.value("participation_of_live", share)) * double(s.rounds);
   if (!json.contains("best_round")) return;
-  s.best = BestScore{json.at("best_round").get<std::uint64_t>(), json.at("best_loss").get<double>(),
-                     json.at("best_accuracy").get<double>()};
+  s.best =
+      BestScore{json.at("best_round").get<std::uint64_t>(), json.at("best_loss").get<double>()};
+  run::read_json(json.at("best_accuracy"), s.best->accuracy);
 }
 
 }  // namespace

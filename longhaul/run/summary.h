@@ -20,7 +20,8 @@ namespace longhaul::run {
 // The best score of a run so far.
 struct BestScore {
   Round round = 0;
-  double loss = 0, accuracy = 0;
+  double loss = 0;
+  std::optional<double> accuracy = {};
   void state(Archive& ar) { ar(round, loss, accuracy); }
 };
 
@@ -130,11 +131,11 @@ struct PaceFigures {
 // The score of a site's model on the site's own test samples.
 struct SiteScore {
   std::string site;
-  double loss = 0, accuracy = 0;
+  std::optional<double> loss = {}, accuracy = {};  // absent: not scored
   std::uint64_t samples = 0;
   LONGHAUL_FIELDS(site, loss, accuracy, samples)
 };
-// Returns the scores of all sites that have test samples of their own, in job order.
+// Returns the scores of all sites, in job order; none if no site has test samples of its own.
 std::vector<SiteScore> site_scores(const Members&, const std::map<Rank, Evaluation>& by_rank);
 
 struct Summary {
@@ -147,7 +148,8 @@ struct Summary {
   // Results.
   std::uint64_t rounds = 0;
   double time_s = 0;
-  std::optional<double> final_accuracy, final_loss;  // absent: nothing to score (phantom)
+  // Absent: not scored. The accuracy also if scores have none, as of regression.
+  std::optional<double> final_accuracy, final_loss;
   // Interpolated between the first score that reached the target and the score before it, at
   // target_after_s.
   std::optional<double> time_to_target_s, target_after_s;
@@ -173,6 +175,8 @@ struct Summary {
                   wan_bytes, wan_messages, compute_utilisation, params_hash, stop_reason, job_hash,
                   real_s)
 
+  // Sets the final score; leaves it absent if nothing was scored.
+  void set_score(const Evaluation&);
   bool has_target() const { return target_accuracy || target_bits_per_byte; }
   // Returns the workers counted in a round's mean / workers of the job, averaged over the rounds.
   double participation_share() const;

@@ -82,6 +82,22 @@ TEST(Summary, ExitCodesTellDoneFromStoppedFromFailed) {
   EXPECT_EQ(code(StopReason::interrupted), 130);
 }
 
+TEST(Summary, WhatIsNotScoredIsNull) {
+  Summary s = sample();
+  s.final_accuracy.reset();
+  s.set_score({.loss = 0.5, .samples = 0});
+  EXPECT_TRUE(to_json(s)["final_loss"].is_null()) << "no samples";
+  s.set_score({.loss = 0.5, .samples = 3});
+  s.best = BestScore{.round = 2, .loss = 0.5};
+  s.site_scores = {{.site = "a", .loss = 0.5, .samples = 3}, {.site = "b"}};
+  const auto json = to_json(s);
+  EXPECT_EQ(json["final_loss"], 0.5);
+  for (const char* key : {"final_accuracy", "best_accuracy"})
+    EXPECT_TRUE(json.contains(key) && json[key].is_null()) << key;
+  EXPECT_TRUE(json["site_scores"][1]["loss"].is_null());
+  EXPECT_EQ(to_json(*good(parse_summary(json.dump()))).dump(), json.dump());
+}
+
 TEST(Summary, BestModelAndParticipationComeBack) {
   Summary s = sample();
   s.rounds = 10;

@@ -15,6 +15,7 @@ from test_strategies import KEYS, REFUSED, strategies
 
 SCRIPT = Path(__file__).with_name("own_arrays.py")
 # Over sockets the others run in nightly: LONGHAUL_ALL=1.
+QUICK = "[net]\nsilence_s = 1"  # a lost site is noticed after
 IN_GATE = ("bsp", "fedavg", "asp", "streaming_diloco")
 
 
@@ -91,22 +92,28 @@ def test_P4_an_exception_ends_all_sites_by_name(command, monkeypatch):
     assert time.monotonic() - begun < 30
 
 
-def test_P4_a_process_that_ends_in_its_loop_is_no_success(command):
+@pytest.mark.parametrize("end,reason", [
+    ("os._exit(0)", "exit code 0"), ("os._exit(3)", "exit code 3"),
+    ("signal.raise_signal(signal.SIGUSR2)", "killed by signal 12 (User defined signal 2)")])
+def test_P4_a_process_that_ends_in_its_loop_is_no_success(command, end, reason):
     child = command.start("""
-import os, numpy, longhaul
+import os, numpy, signal, longhaul
 
 def train(site):
     site.attach_arrays({"w": numpy.zeros(4, numpy.float32)})
     for step in range(1000):
         if site.name == "bb" and step == 5:
-            os._exit(0)
+            END
         site.step()
 
 longhaul.main(train)
-""", ["launch", command.job(text=text("fedavg", 40)), "--out", "run", "--quiet"])
+""".replace("END", end), ["launch", command.job(text=text("fedavg", 40, QUICK)), "--out",
+                          "run", "--quiet", "--max-restarts", "0"])
     out, err = child.communicate(timeout=90)
     assert child.returncode == 1, out + err
-    assert "bb: its process ended before the run did" in summary(command.folder / "run")["failure"]
+    assert f"bb: {reason} in the middle of the run, by its own code" in (
+        summary(command.folder / "run")["failure"])
+    assert summary(command.folder / "run")["rounds"] == 40
 
 
 def test_P3_a_site_that_is_killed_comes_back(command, monkeypatch):

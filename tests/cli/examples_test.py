@@ -49,12 +49,17 @@ def result_of(job, *more):
     return json.loads(done.stdout)
 
 
+def is_close(expected, found, bound):
+    return expected == found or None not in (expected, found) and abs(expected - found) <= bound
+
+
 def differences(expected, found):
     keys = EXACT + (("params_hash",) if has_avx2() else ())
     wrong = [f"{key}: expected {expected[key]}, found {found[key]}"
              for key in keys if expected[key] != found[key]]
     return wrong + [f"{key}: expected {expected[key]}, found {found[key]}"
-                    for key, bound in CLOSE.items() if abs(expected[key] - found[key]) > bound]
+                    for key, bound in CLOSE.items()
+                    if not is_close(expected[key], found[key], bound)]
 
 
 def differences_of_dry_run(job, expected):
