@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -59,9 +60,10 @@ Result<int> launch(const LaunchArgs& args) {
   if (!page) with.run_in_copy = run_words_in_copies();
   LH_LET(launched, run::launch(job, with));
   const run::Summary& summary = launched.summary;
+  std::error_code code;
   if (options.json)
     fmt::print("{}", run::summary_text(summary));
-  else
+  else if (std::filesystem::exists(folder, code))  // else refused, with the nodes' own lines
     print_run(summary, folder, "real time");
   if (is_interrupted(summary)) print_resume_hint(node_folders(job, folder));
   if (launched.exit_code == kDone) return exit_code(summary, options.require_target);

@@ -374,6 +374,17 @@ class Faults {
   std::optional<Clock::time_point> zero_;
 };
 
+// Removes the new folder of a job that the nodes refuse before the first round: the corrected job
+// can be launched there.
+void discard_unless_begun(const RunFolder& folder, const Members& members) {
+  const auto statuses = read_statuses(folder.path());
+  const auto began = [](const NodeStatus& status) { return status.time_s > 0; };
+  if (statuses && std::ranges::any_of(*statuses, began)) return;
+  std::vector<std::string> nodes;
+  for (const Member& member : members) nodes.push_back(node_folder(folder.path(), member));
+  folder.discard(nodes);
+}
+
 }  // namespace
 
 int exit_code(std::span<const ChildExit> ends, bool interrupted) {
@@ -441,7 +452,9 @@ Result<LaunchResult> launch(const Job& job, const LaunchOptions& options) {
                          return end.signal == 0 && end.code == 2;
                        });
   if (!refused) LH_TRY(kept_at_the_end(write_summary(folder.path(), summary)));
-  return LaunchResult{summary, exit_code(ends_of(children, restarts, faults), interrupted())};
+  const int code = exit_code(ends_of(children, restarts, faults), interrupted());
+  if (code == 2) discard_unless_begun(folder, members);
+  return LaunchResult{summary, code};
 }
 
 }  // namespace longhaul::run

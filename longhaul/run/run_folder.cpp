@@ -133,11 +133,12 @@ Result<bool> RunFolder::restore() const {
   return true;
 }
 
-void RunFolder::discard() const {
+void RunFolder::discard(const std::vector<std::string>& of_nodes) const {
   if (!is_new_) return;
+  std::error_code code;
+  for (const std::string& node : of_nodes) fs::remove_all(node, code);
   remove_temporaries(path_);
   remove_ours(path_);
-  std::error_code code;
   fs::remove(file(FolderLock::kFile), code);
   fs::remove(path_, code);  // if it holds no other files
 }

@@ -2,6 +2,7 @@
 // runs/NAME/: job.toml, metrics.jsonl, summary.json, models, checkpoints/, recordings/, lock.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "longhaul/base/result.h"
 #include "longhaul/run/job/job.h"
@@ -33,9 +34,10 @@ class RunFolder {
   // Removes the files of a run, but no other files and not the folder. Returns an Error if a
   // process uses it.
   static Status clear(const std::string& path);
-  // Removes the folder of a session that could not begin, with all files of the session, if open()
-  // found it empty or made it. Must be called when nothing writes there any longer.
-  void discard() const;
+  // Removes the folder of a session that could not begin, with all files of the session, and the
+  // folders `of_nodes` in it, if open() found it empty or made it. Must be called when nothing
+  // writes there any longer.
+  void discard(const std::vector<std::string>& of_nodes = {}) const;
 
   // Makes the folder, its lock and its job.toml again and returns true if they were removed.
   // Returns an Error if that fails, or if another process has locked a folder of this name.

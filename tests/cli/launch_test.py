@@ -613,6 +613,15 @@ class Alone(Case):
             self.assertIn(expected, text)
             self.assertEqual(len(text.strip().splitlines()), 1, text)
 
+    def test_a_launch_that_the_sites_refuse_leaves_no_folder(self):
+        for words in [("data.kind=mnist", "data.path=none"),
+                      ("model.kind=script", "model.path=none.pt")]:
+            sets = [word for pair in words for word in ("--set", pair)]
+            code, text = self.end(self.start("launch", "job.toml", "--out", "refused", *sets))
+            self.assertEqual(code, 2, text)
+            self.assertIn("none", text)
+            self.assertFalse((self.folder / "refused").exists(), text)
+
     @nightly
     def test_who_is_missing_is_named(self):
         process = self.site("--site", "tokyo", "--addresses", free_addresses(3), "--set",
