@@ -18,7 +18,7 @@ namespace {
 
 using PoolClock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kQuickEnd{2};  // a note names longer ones
+constexpr std::chrono::seconds kUsualEnd{2};  // a note names longer ones
 
 // The state of all runs in one line, redrawn on a terminal; else a line for each run that ends.
 class PoolProgress {
@@ -136,7 +136,7 @@ class Pool {
         ending = PoolClock::now();
         children_.signal(SIGINT);
       }
-      if (ending && !told && PoolClock::now() > *ending + kQuickEnd) {
+      if (ending && !told && PoolClock::now() > *ending + kUsualEnd) {
         told = true;
         progress_.stops();
       }
