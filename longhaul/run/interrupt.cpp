@@ -91,6 +91,7 @@ bool repeats_stop(int signal, int code, std::int64_t since_ms) {
 }
 
 void forget_signals() {
+  asked = false;
   guards = 0;
   checkpoints = 0;
 }

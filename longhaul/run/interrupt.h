@@ -31,8 +31,8 @@ bool interrupted();
 // Whether a stop signal is a part of a stop that is under way. `code`: its si_code; `since_ms`:
 // after the first.
 bool repeats_stop(int signal, int code, std::int64_t since_ms);
-// In a copy of the process (fork) that begins a command of its own: what was asked of the other,
-// and its guards, do not hold.
+// Begins a command of its own, in a copy of the process (fork) or after another command: what was
+// asked before, and its guards, do not hold.
 void forget_signals();
 // Sends a child process the signal, marked as one that this process passes on.
 void pass_on(int process, int signal);

@@ -52,6 +52,18 @@ TEST(Interrupt, UnderAGuardAStopAsks) {
   }
 }
 
+TEST(Interrupt, TheNextCommandIsNotAsked) {
+  const int status = in_copy([] {
+    {
+      const InterruptGuard guard;
+      (void)raise(SIGINT);
+    }
+    forget_signals();
+    return interrupted() ? 1 : 7;
+  });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
 TEST(Interrupt, AnIgnoredHangUpStaysSo) {
   const int status = in_copy([] {
     (void)std::signal(SIGHUP, SIG_IGN);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -16,6 +17,8 @@ namespace longhaul::run {
 namespace {
 
 using PoolClock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kUsualEnd{2};  // a note names longer ones
 
 // The state of all runs in one line, redrawn on a terminal; else a line for each run that ends.
 class PoolProgress {
@@ -37,12 +40,16 @@ class PoolProgress {
     latest_ = line;
     draw();
   }
+  void stops() {
+    clear();
+    print(fmt::format("longhaul: stops, and waits for {}; a second Ctrl-C ends all at once",
+                      fmt::join(under_way_, " + ")));
+  }
   void draw() {
     if (style_ != Progress::Style::live || under_way_.empty()) return;
-    std::string labels;
-    for (const std::string& label : under_way_) labels += (labels.empty() ? "" : " + ") + label;
     constexpr std::size_t kColumns = 110;
-    std::string line = text(labels) + (latest_.empty() ? "" : "  | " + latest_);
+    std::string line = text(fmt::format("{}", fmt::join(under_way_, " + "))) +
+                       (latest_.empty() ? "" : "  | " + latest_);
     fmt::print(stderr, "\r{}\033[K", line.substr(0, kColumns));
     std::fflush(stderr);
     on_screen_ = true;
@@ -116,7 +123,8 @@ class Pool {
 
   std::vector<PoolEnd> run() {
     const InterruptGuard guard;
-    bool ending = false;
+    std::optional<PoolClock::time_point> ending;  // since
+    bool told = false;
     for (;;) {
       while (!ending && next_ < runs_.size() && under_way() < std::max(1u, options_.at_once))
         start(next_++);
@@ -125,8 +133,12 @@ class Pool {
       note_ends();
       progress_.draw();
       if (!ending && (interrupted() || (options_.stop && options_.stop()))) {
-        ending = true;
+        ending = PoolClock::now();
         children_.signal(SIGINT);
+      }
+      if (ending && !told && PoolClock::now() > *ending + kUsualEnd) {
+        told = true;
+        progress_.stops();
       }
       if (checkpoints_.take()) children_.signal(SIGUSR1);
     }

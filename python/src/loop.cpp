@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "longhaul/run/interrupt.h"
+
 namespace longhaul::python {
 namespace {
 
@@ -49,8 +51,7 @@ void Loop::answer(Result<Reply> reply) {
 
 void Loop::leave(std::string why) {
   const std::lock_guard lock(mutex_);
-  left_ = true;
-  why_ = std::move(why);
+  if (!std::exchange(left_, true)) why_ = std::move(why);
   changed_.notify_all();
 }
 
@@ -65,20 +66,31 @@ Error Loop::left_error() const {
       site_, asked_ > 0 ? asked_ - 1 : 0));
 }
 
-void Loop::wait_for(std::unique_lock<std::mutex>& lock, const char* what,
-                    const std::function<bool()>& ready) {
-  for (auto pause = std::chrono::minutes(1); !changed_.wait_for(lock, pause, ready); pause *= 2)
-    note_(fmt::format("site {}: {} takes more than {} min", site_, what, pause.count()));
-}
-
-Result<Attached> Loop::attached(const std::function<Status()>& look) {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, std::chrono::milliseconds(100),
-                            [&] { return attached_ || left_; })) {
+Status Loop::wait_for(std::unique_lock<std::mutex>& lock, const char* what,
+                      const std::function<bool()>& ready) {
+  const auto begun = Clock::now();
+  auto pause = std::chrono::minutes(1);
+  bool stops = false;
+  while (!changed_.wait_for(lock, kLook, ready)) {
     lock.unlock();
-    LH_TRY(look());
+    if (Clock::now() - begun > pause) {
+      note_(fmt::format("site {}: {} takes more than {} min", site_, what, pause.count()));
+      pause *= 2;
+    }
+    if (run::interrupted() && !std::exchange(stops, true))
+      note_(
+          fmt::format("site {}: stops, and waits for {}; a second Ctrl-C, or another signal more "
+                      "than 1 s later, ends all at once",
+                      site_, what));
+    LH_TRY(look_());
     lock.lock();
   }
+  return Ok{};
+}
+
+Result<Attached> Loop::attached() {
+  std::unique_lock lock(mutex_);
+  LH_TRY(wait_for(lock, "site.attach()", [&] { return attached_ || left_; }));
   if (!attached_) return left_error();
   return *attached_;
 }
@@ -95,7 +107,7 @@ Result<Reply> Loop::ask(const Request& request) {
   ++requests_;
   changed_.notify_all();
   lock.lock();
-  wait_for(lock, "one step of its loop", [&] { return reply_ || left_; });
+  LH_TRY(wait_for(lock, "one step of its loop", [&] { return reply_ || left_; }));
   if (!reply_) return left_error();
   return *std::move(reply_);
 }
@@ -112,13 +124,12 @@ void Loop::end() {
   request_ = End{};
   ++requests_;
   changed_.notify_all();
-  wait_for(lock, "the end of train(), after the run,", [&] { return left_; });
+  (void)wait_for(lock, "the end of train(), after the run,", [&] { return left_; });
 }
 
 Result<std::unique_ptr<LoopLearner>> LoopLearner::make(std::shared_ptr<Loop> loop,
-                                                       const std::function<Status()>& look,
                                                        GiveBack give_back) {
-  LH_LET(to, loop->attached(look));
+  LH_LET(to, loop->attached());
   return std::unique_ptr<LoopLearner>(
       new LoopLearner(std::move(loop), std::move(to), std::move(give_back)));
 }

@@ -50,9 +50,12 @@ struct Reply {
 // The seat at which host and loop meet. The host's calls come from one thread at a time.
 class Loop {
  public:
-  // `note` gets a line for the user where a wait has become long.
-  Loop(std::string site, std::function<void(const std::string&)> note)
-      : site_(std::move(site)), note_(std::move(note)) {}
+  using Note = std::function<void(const std::string&)>;
+  using Look = std::function<Status()>;
+  // `note` gets a line for the user where a wait has become long. `look` is called a few times a
+  // second of each wait; its Error ends the wait: Ctrl-C where Python has the signal's handler.
+  Loop(std::string site, Note note, Look look)
+      : site_(std::move(site)), note_(std::move(note)), look_(std::move(look)) {}
 
   const std::string& site() const { return site_; }
 
@@ -63,36 +66,37 @@ class Loop {
   Request next();
   // An Error: the work is nothing this loop can do, or its numbers are wrong.
   void answer(Result<Reply>);
-  // The loop has ended, and its thread ends: after End, by an error (`why`), or too early ("").
+  // The loop has ended: after End, by an error (`why`), or too early (""). The first call counts.
   void leave(std::string why);
 
   // The host's thread.
 
-  // Waits until the loop has attached. Calls `look` a few times a second, which may end the wait by
-  // an Error: Ctrl-C. An Error too if the loop left without attaching.
-  Result<Attached> attached(const std::function<Status()>& look);
+  // Waits until the loop has attached. An Error if it left without.
+  Result<Attached> attached();
   // One loop of this process works at a time, whichever thread asks: others wait here for their
   // turn. Error: the loop refused, or has left.
   Result<Reply> ask(const Request&);
   // Nothing has been asked of it yet: it stands in attach().
   bool is_fresh();
-  // Sends End and waits until the loop has left.
+  // Sends End and waits until the loop has left, or `look` ends the wait.
   void end();
   // Keeps all loops of this process waiting while the host runs code of the user's.
   static std::unique_lock<std::mutex> hold_all();
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Waits for `ready` with a note after a minute, two, four ...
-  void wait_for(std::unique_lock<std::mutex>&, const char* what,
-                const std::function<bool()>& ready);
+  // Waits for `ready`, with a note after a minute, two, four ..., and one after a stop signal.
+  Status wait_for(std::unique_lock<std::mutex>&, const char* what,
+                  const std::function<bool()>& ready);
   Error left_error() const;
   // The host asks again sooner than a thread can be woken: the loop looks for this time first. The
   // host does not look: a step takes longer, and the two may share a core.
   static constexpr auto kWatch = std::chrono::microseconds(150);
+  static constexpr auto kLook = std::chrono::milliseconds(200);
 
   const std::string site_;
-  const std::function<void(const std::string&)> note_;
+  const Note note_;
+  const Look look_;
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::optional<Attached> attached_;
@@ -111,9 +115,7 @@ class Loop {
 class LoopLearner final : public Learner {
  public:
   using GiveBack = std::function<void(std::shared_ptr<Loop>)>;  // a fresh one with its first values
-  static Result<std::unique_ptr<LoopLearner>> make(std::shared_ptr<Loop>,
-                                                   const std::function<Status()>& look,
-                                                   GiveBack give_back);
+  static Result<std::unique_ptr<LoopLearner>> make(std::shared_ptr<Loop>, GiveBack give_back);
   ~LoopLearner() override;
 
   std::shared_ptr<const Layout> layout() const override { return to_.layout; }

@@ -203,8 +203,12 @@ class Program {
       code = cli::run(int(argv.size()), argv.data(),
                       {&learners_, std::move(program), /*own_jobs=*/true});
     }
-    if (asked_to_stop_) throw py::error_already_set(*std::move(asked_to_stop_));
+    throw_if_asked_to_stop();
     return code;
+  }
+
+  void throw_if_asked_to_stop() {
+    if (asked_to_stop_) throw py::error_already_set(*std::move(asked_to_stop_));
   }
 
   // The learner of a node; the caller does not hold the GIL.
@@ -217,7 +221,8 @@ class Program {
     if (const auto found = fresh_.extract(rank))
       return learner_of(std::move(found.mapped()), give_back);
     auto loop = std::make_shared<Loop>(
-        site, [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); });
+        site, [](const std::string& text) { fmt::print(stderr, "longhaul: {}\n", text); },
+        [this] { return look(); });
     {
       const py::gil_scoped_acquire python;
       try {
@@ -239,8 +244,7 @@ class Program {
 
   Result<std::unique_ptr<Learner>> learner_of(std::shared_ptr<Loop> loop,
                                               const LoopLearner::GiveBack& give_back) {
-    LH_LET(learner, LoopLearner::make(
-                        std::move(loop), [this] { return look(); }, give_back));
+    LH_LET(learner, LoopLearner::make(std::move(loop), give_back));
     has_gradients_ = learner->has_gradients();
     uses_rate_ = learner->uses_rate();
     return std::unique_ptr<Learner>(std::move(learner));
@@ -259,11 +263,12 @@ class Program {
     return *layout_;
   }
 
-  // Ctrl-C while a loop prepares, when Python has the signal's handler and this is its main thread.
+  // Ctrl-C while the host waits for a loop, when Python has the signal's handler and this is its
+  // main thread.
   Status look() {
     const py::gil_scoped_acquire python;
-    if (PyErr_CheckSignals() == 0) return Ok{};
-    asked_to_stop_.emplace();
+    if (!asked_to_stop_ && PyErr_CheckSignals() == 0) return Ok{};
+    if (!asked_to_stop_) asked_to_stop_.emplace();
     return unavailable("interrupted");
   }
 
@@ -280,7 +285,7 @@ class Program {
             "samples are right");
       return Evaluation{loss, accuracy, samples};
     } catch (const py::error_already_set& error) {
-      return invalid(fmt::format("score(): {}", error.what()));
+      return invalid(std::string(py::str(error.value())));
     }
   }
 
@@ -339,6 +344,7 @@ std::pair<std::string, std::vector<double>> time_steps(const std::string& path,
                                                        const std::vector<std::string>& sets,
                                                        const std::string& site, std::size_t steps,
                                                        const py::function& start) {
+  Program program(start, py::none());
   const auto timed = [&]() -> Result<std::pair<std::string, std::vector<double>>> {
     LH_LET(job, run::load_job(path, {.sets = sets, .wan = "", .own = true}));
     Rank rank = 0;
@@ -348,7 +354,6 @@ std::pair<std::string, std::vector<double>> time_steps(const std::string& path,
     }
     const Members members = job.members();
     while (site.empty() && !members[rank].is(Role::worker)) ++rank;
-    Program program(start, py::none());
     const py::gil_scoped_release loop;
     LH_LET(learner, program.make(rank, members[rank], job.job.seed));
     std::vector<double> seconds;
@@ -362,6 +367,7 @@ std::pair<std::string, std::vector<double>> time_steps(const std::string& path,
     return std::pair(members[rank].site, seconds);
   };
   auto result = timed();
+  program.throw_if_asked_to_stop();
   if (!result) throw py::value_error(result.error().what);
   return *std::move(result);
 }
