@@ -34,7 +34,7 @@ Result<int> launch(const LaunchArgs& args) {
   warn_if_insecure(args.insecure);
   const RunOptions& options = args.common;
   LH_LET(job, options.load());
-  const std::string folder = options.out.empty() ? "runs/" + job.job.name : options.out;
+  const std::string folder = options.run_folder(job.job.name);
   LH_LET(program, run::own_program());
   run::LaunchOptions with{.program = program,
                           .arguments = options.job_arguments(),

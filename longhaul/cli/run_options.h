@@ -1,5 +1,6 @@
 #pragma once
 // Options that several commands share.
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -120,6 +121,13 @@ struct RunOptions : JobOptions {
     option(app, "--view", view,
            "serves a page that shows the run, at this port of 127.0.0.1; 0: any free port", "PORT",
            CLI::Range(0, 65535));
+  }
+
+  // Returns --out, or runs/NAME. Absolute for loops of the embedding program: they may change the
+  // working folder.
+  std::string run_folder(const std::string& name) const {
+    const std::string folder = out.empty() ? "runs/" + name : out;
+    return embedding().learners ? std::filesystem::absolute(folder).string() : folder;
   }
 
   // Returns options for a command with one run; one_of_several() for one of several runs, which

@@ -188,7 +188,7 @@ Result<int> simulate(const SimulateArgs& args) {
     return invalid("--view shows one training run: without --dry-run and --seeds");
   if (job.focus) return simulate_index(with, job);
   if (args.dry_run) return dry_run(job, args.common.json);
-  const std::string folder = args.common.out.empty() ? "runs/" + job.job.name : args.common.out;
+  const std::string folder = args.common.run_folder(job.job.name);
   return args.seeds > 1 ? many_seeds(with, job, folder) : one_run(with, job, folder);
 }
 

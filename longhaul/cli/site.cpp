@@ -78,7 +78,7 @@ Result<int> site(const SiteArgs& args) {
   LH_LET(addresses, addresses_of(args, job));
   const Member me = job.members()[rank];
   // All processes of a launcher have the same --out.
-  const std::string run = args.common.out.empty() ? "runs/" + job.job.name : args.common.out;
+  const std::string run = args.common.run_folder(job.job.name);
   const bool own = !args.common.out.empty() && !args.site.empty();
   const std::string folder = own ? run : run::node_folder(run, me);
   LH_LET(page, view_if_asked(folder, args.common.view, args.common.quiet));

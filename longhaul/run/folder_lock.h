@@ -21,15 +21,13 @@ class FolderLock {
   static constexpr const char* kFile = "lock";
 
   explicit FolderLock(const std::string& folder) : file_(open(folder)) {}
-  ~FolderLock() {
-    if (file_ >= 0) ::close(file_);
-  }
+  ~FolderLock() { close(); }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
   // Opens the file in the remade folder, and closes the old one.
   void open_again(const std::string& folder) {
-    if (file_ >= 0) ::close(file_);
+    close();
     file_ = open(folder);
   }
   // Returns false if another process has the lock. Some network file systems have no locks.
@@ -59,6 +57,12 @@ class FolderLock {
   }
 
  private:
+  // Unlocks first: a process that a user's loop has forked holds the file, too, and may live on.
+  void close() {
+    if (file_ < 0) return;
+    (void)::flock(file_, LOCK_UN);
+    ::close(file_);
+  }
   static int open(const std::string& folder) {
     return ::open((folder + "/" + kFile).c_str(), O_RDWR | O_CLOEXEC | O_CREAT, 0644);
   }

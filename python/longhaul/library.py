@@ -203,7 +203,7 @@ def simulate(job: Job, train: Train | None = None, score: ScoreFunction | None =
 
     out   the run's folder, which is replaced; None: a temporary one
     """
-    folder = out or tempfile.mkdtemp(prefix="longhaul-run-")
+    folder = os.path.abspath(out or tempfile.mkdtemp(prefix="longhaul-run-"))
     with _job_file(job) as path:
         code, _, results = _run(["simulate", path, "--out", folder, "--force", "--quiet",
                                  *_words(set, wan)], train, score)
