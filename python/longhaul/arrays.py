@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,11 @@ class ArraysTrained:
                 raise Unfit(f"attach_arrays(): {name}: the array cannot be written")
         if not arrays:
             raise Unfit("attach_arrays(): no arrays")
-        self._arrays, self._apply = dict(arrays), apply
+        for (one, a), (other, b) in itertools.combinations(arrays.items(), 2):
+            if numpy.may_share_memory(a, b) and numpy.shares_memory(a, b):
+                raise Unfit(f"attach_arrays(): {one} and {other} share memory; give each value "
+                            "once")
+        self._given, self._arrays, self._apply = arrays, dict(arrays), apply
         self._gradient: dict[str, Any] | None = None
         total = sum(a.size for a in arrays.values())
         self._values = numpy.empty(total, numpy.float32)
@@ -70,8 +75,17 @@ class ArraysTrained:
                                 f"expected {array.shape}")
         self._gradient = gradient
 
+    def has_schedule(self) -> bool:
+        return False
+
     def check(self) -> None:
-        pass
+        for name in self._given.keys() | self._arrays.keys():
+            if name not in self._arrays:
+                raise Unfit(f"array {name} was added after site.attach_arrays(): it would not be "
+                            "exchanged")
+            if self._given.get(name) is not self._arrays[name]:
+                raise Unfit(f"array {name} is another than when it was attached: change it in "
+                            "place, as by w[...] = w - step")
 
     def step(self) -> None:
         if self._apply is not None and self._gradient is not None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import faulthandler
+import multiprocessing
 import os
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from longhaul import _longhaul
 from longhaul.site import RunEnded, Site, Unfit, _Score, site_of_this_thread, told
@@ -85,7 +88,13 @@ class Loops:
 
     def score(self, rank: int, address: int, size: int) -> tuple[float, float | None, int]:
         site = self.sites.get(rank) or next(iter(self.sites.values()))
-        return _Score.of(site, address)
+        try:
+            return _Score.of(site, address)
+        except Unfit:
+            raise
+        except Exception as error:
+            print(f"site {site.name}:\n{traceback.format_exc()}", file=sys.stderr, end="")
+            raise Unfit(f"site {site.name}: {told(error, 'score()')}") from error
 
 
 def run(words: list[str], train: Callable[[Site], Any] | None,
@@ -211,8 +220,9 @@ def _compute_with_one_thread() -> None:
 
 def main(train: Callable[[Site], Any],
          score: Callable[[Any, Site], dict[str, float]] | None = None,
-         argv: list[str] | None = None) -> NoReturn:
-    """The command line, with train(site) in place of the built-in models. Does not return.
+         argv: list[str] | None = None) -> None:
+    """The command line, with train(site) in place of the built-in models. Ends by sys.exit(), but in
+    a process that the loop spawns, which imports the script first.
 
     train  runs at every site in a thread of its own; see longhaul.Site
     score  score(model, site) returns {"loss": sum, "accuracy": sum, "samples": n} over the site's
@@ -223,10 +233,14 @@ def main(train: Callable[[Site], Any],
     Exit codes are those of longhaul: 0, 1 diverged, 2 bad job, usage or loop, 3 a peer or the
     network failed, 4 internal error, 130 Ctrl-C.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        return
     words = sys.argv[1:] if argv is None else argv
     if not words or words[0] in ("-h", "--help"):
         print(_HELP.format(script=os.path.basename(sys.argv[0])))
         sys.exit(0 if words else 2)
+    with contextlib.suppress(ValueError, OSError):  # standard error may be no file
+        faulthandler.enable()  # a crash says where the loop was
     if words[0] in REFUSED:
         print(f"longhaul: {words[0]}: is for the built-in models: use the command longhaul "
               f"{words[0]}", file=sys.stderr)
@@ -248,5 +262,6 @@ def main(train: Callable[[Site], Any],
             code = run(words, train, score)[0]
     except KeyboardInterrupt:
         code = 130
-    sys.stdout.flush()
+    with contextlib.suppress(ValueError):  # the loop may have closed it
+        sys.stdout.flush()
     sys.exit(code)

@@ -7,6 +7,7 @@ exchange brings (a mean of gradients, new parameters) travels by the group's bro
 
 from __future__ import annotations
 
+import os
 import pickle
 from enum import IntEnum
 from typing import Any
@@ -134,6 +135,6 @@ class Follower(Site):
         """The thread's body, in the process's main thread."""
         import threading
 
-        self._thread = threading.get_ident()
+        self._thread, self._process = threading.get_ident(), os.getpid()
         randomness.seed(self.seed)
         self.result = train(self)

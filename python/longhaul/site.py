@@ -8,13 +8,15 @@ answers the host's requests in between (apply the mean gradient, save your state
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import pickle
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from longhaul import randomness
 from longhaul._longhaul import Loop
@@ -25,7 +27,7 @@ MOST_BATCHES_A_STEP = 1024
 MOST_SAMPLES_A_STEP = 2**40
 
 # Batches drawn without a step; a loop that draws more never calls it.
-MOST_BATCHES_WITHOUT_STEP = 100_000
+MOST_BATCHES_WITHOUT_STEP = 10_000
 
 
 _inside = threading.local()  # .site: the one whose loop this thread is
@@ -63,6 +65,9 @@ class Trained(Protocol):
 
     def layout(self) -> dict[str, Any]:
         """The arguments of Loop.attach()."""
+
+    def has_schedule(self) -> bool:
+        """A learning-rate scheduler, which has a state of its own."""
 
     def check(self) -> None:
         """Raises Unfit where the user has replaced tensors."""
@@ -122,8 +127,9 @@ class Site:
         self.steps = 0
         self._trains = trains
         self._loop: Loop = loop  # type: ignore[assignment]  # none at a Follower, which has no host
-        self._thread = 0
+        self._thread = self._process = 0
         self._misused = ""  # how, in another thread, whose errors nobody may see
+        self._raised: BaseException | None = None  # at the loop, which may catch it and go on
         self._trained: Trained | None = None
         self._also: list[Any] = []
         self._random: randomness.State | None = None
@@ -230,7 +236,7 @@ class Site:
         A resumed run continues where it was: by the loader's state_dict() if it has one, else by
         drawing and skipping. A sampler with set_epoch() is told the epoch.
         """
-        if self._batches.loader is not None:
+        if self._batches.loader is not None and not self._over:
             raise Unfit("site.batches() was called twice; a loop takes its batches from one loader")
         return self._batches.run(self, loader)
 
@@ -247,7 +253,8 @@ class Site:
 
     def _begin(self, trained: Trained) -> None:
         if self._trained is not None:
-            raise Unfit("attach() was called twice; a loop trains one model")
+            raise Unfit("attach() was called twice; a loop trains one model with one optimiser: "
+                        "put several into an nn.ModuleDict, each with its parameter group")
         self._check_thread("attach")
         self._trained = trained
         self._loop.attach(**trained.layout(), mirrored=trained.mirrored,
@@ -272,6 +279,11 @@ class Site:
             self._trained.share_gradients(self.group)
 
     def _check_thread(self, what: str) -> None:
+        if os.getpid() != self._process:
+            print(f"longhaul: site {self.name}: {what}() was called in process {os.getpid()}, "
+                  "which train() has forked; it ends: a site's loop is one process",
+                  file=sys.stderr, flush=True)
+            os._exit(2)
         if threading.get_ident() != self._thread:
             self._misused = (f"{what}() was called from thread "
                              f"{threading.current_thread().name!r}; call it in the thread that "
@@ -281,10 +293,26 @@ class Site:
     def _check_use(self) -> None:
         if self._misused:
             raise Unfit(self._misused)
+        if self._raised is not None:
+            self._abandon(self._raised)
+
+    def _abandon(self, caught: BaseException) -> NoReturn:
+        """The loop has caught what was to end it, and goes on: the host does not wait for it."""
+        self.error = Unfit(f"{told(caught)}; train() has caught this, and goes on")
+        self._loop.leave(str(self.error))
+        while True:
+            time.sleep(3600)
 
     def _step(self, loss: Any, given: int | None) -> None:
         """The exchange point: does what the host wants of this batch, and what it asks for then."""
         self._check_thread("step")
+        try:
+            self._take_step(loss, given)
+        except (RunEnded, Unfit) as error:
+            self._raised = error
+            raise
+
+    def _take_step(self, loss: Any, given: int | None) -> None:
         if self._over:
             self._end_again()
         trained, work = self._trained, self._work
@@ -301,7 +329,7 @@ class Site:
             if not isinstance(samples, int) or not 1 <= samples <= MOST_SAMPLES_A_STEP:
                 where = "" if given is not None else (
                     "; of batches that are not from site.batches say step(samples=n)")
-                raise Unfit(f"step(): a batch of {samples} samples; expected a whole number from "
+                raise Unfit(f"step(): a batch of {samples!r} samples; expected a whole number from "
                             f"1 to {MOST_SAMPLES_A_STEP}{where}")
             value = 0.0 if loss is None else float(getattr(loss, "detach", lambda: loss)())
             self._do(trained, work)
@@ -447,6 +475,8 @@ class Site:
         if score is None:
             raise Unfit("the strategy asks for scores: give longhaul.main(train, score) a score()")
         loss, accuracy, samples = _Score.of(self, address)
+        if accuracy is None and samples > 0:
+            raise Unfit('score() returned no "accuracy", which the strategy compares')
         self._loop.answer(loss=loss, accuracy=accuracy or 0.0, samples=samples,
                           shard_size=self._batches.shard(samples))
 
@@ -475,8 +505,6 @@ class Site:
         self._put_in_place(answer=False)
         self._loop.answer()
         return True
-        if accuracy is None and samples > 0:
-            raise Unfit('score() returned no "accuracy", which the strategy compares')
 
     def _put_in_place(self, answer: bool = True) -> None:
         assert self._resumed is not None and self._trained is not None and self._keep is not None
@@ -491,14 +519,28 @@ class Site:
         self._keep()
         self._keep = None
         self.steps = saved["steps"]
+        if self._trained.has_schedule() and not any(hasattr(o, "last_epoch") for o in self._also):
+            print(f"longhaul: site {self.name}: WARNING: the checkpoint has no state of the "
+                  "learning-rate scheduler, which begins again; attach(also=[schedule]) keeps it",
+                  file=sys.stderr, flush=True)
         randomness.restore(saved["random"])
         if answer:
             self._loop.answer()
 
     # The thread.
 
+    def _why_unheard(self) -> str:
+        """Why the loop cannot have trained, if train() has returned in spite of it."""
+        if inspect.isgenerator(self.result) or inspect.iscoroutine(self.result):
+            self.result.close()
+            return ("train() is a generator or async: calling it runs nothing; it must be a plain "
+                    "function")
+        if self._misused or not isinstance(self._raised, Unfit):
+            return self._misused
+        return f"{told(self._raised)}; train() has caught this, and returned"
+
     def _run(self, train: Callable[[Site], Any]) -> None:
-        self._thread = threading.get_ident()
+        self._thread, self._process = threading.get_ident(), os.getpid()
         _inside.site = self
         why = "train() ended in a way that cannot be told"
         try:
@@ -507,7 +549,7 @@ class Site:
             Site._playing = self
             randomness.seed(self.seed)
             self.result = train(self)
-            why = ""
+            why = self._why_unheard()
         except (RunEnded, _LayoutOnly):
             why = ""
         except BaseException as error:  # the host says it; the others hear it
@@ -522,14 +564,14 @@ class Site:
             self._loop.leave(why)
 
 
-def told(error: BaseException) -> str:
+def told(error: BaseException, by: str = "train()") -> str:
     """One line: what was raised, and the last line of the user's own code on the way to it."""
     try:
         text = str(error)
     except Exception:
         text = "its text cannot be had"
     if not isinstance(error, Unfit):
-        text = f"train() raised {type(error).__name__}: {text.splitlines()[0] if text else text}"
+        text = f"{by} raised {type(error).__name__}: {text.splitlines()[0] if text else text}"
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
     libraries = tuple(os.path.dirname(sys.modules[name].__file__ or "") + os.sep
                       for name in ("longhaul", "torch") if name in sys.modules)
@@ -652,7 +694,8 @@ class _Position:
             self._step.append(batch)
         self._drawn += 1
         if self._drawn > MOST_BATCHES_WITHOUT_STEP:
-            raise Unfit(f"{self._drawn} batches drawn and step() was not called")
+            raise Unfit(f"{self._drawn} batches drawn, and step() of the optimiser that attach() "
+                        "returned was not called")
         self.samples += _samples_of(batch)
         return batch
 

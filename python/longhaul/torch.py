@@ -46,6 +46,11 @@ def _home(model: torch.nn.Module, path: str) -> tuple[torch.nn.Module, str]:
     return model.get_submodule(module), name
 
 
+def _replaced(name: str) -> Unfit:
+    return Unfit(f"tensor {name} of the model is another than when it was attached: change values "
+                 "in place (copy_(), add_())")
+
+
 def _unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     """The user's own module inside DistributedDataParallel and torch.compile."""
     while True:
@@ -181,6 +186,7 @@ class TorchTrained:
         self._places = [t.data_ptr() for t in self._tensors]
         self._homes = [_home(model, name) for name in paths]
         self._next_check = 0
+        self._remember_members()
         self._lay_over()
 
     def _check_groups(self, names: list[str]) -> None:
@@ -245,10 +251,42 @@ class TorchTrained:
             "fixed": fixed,
         }
 
+    def _remember_members(self) -> None:
+        modules = list(self.model.modules())
+        self._members = [d for m in modules for d in (m._parameters, m._modules)]
+        self._buffer_dicts = [m._buffers for m in modules]
+        self._seen = self._look_at_members()
+
+    def _look_at_members(self) -> list[int]:
+        """Equal as long as no module, parameter or buffer comes, goes or is replaced; buffers may
+        be replaced."""
+        ids = [id(member) for members in self._members for member in members.values()]
+        ids.append(sum(map(len, self._buffer_dicts)))
+        return ids
+
+    def _check_members(self) -> None:
+        attached = dict(zip(self._names, self._tensors))
+        attached.update(self._frozen)
+        known = {id(tensor) for tensor in attached.values()}
+        floats = [(n, b) for n, b in _buffers(self.model) if b.is_floating_point()]
+        for path, tensor in [*self.model.named_parameters(), *floats]:
+            if id(tensor) in known:
+                continue
+            if (name := _bare(path)) in attached:
+                raise _replaced(name)
+            raise Unfit(f"tensor {name} was added to the model after site.attach(), and would not "
+                        "be exchanged: build the whole model before attach()")
+        self._remember_members()
+
+    def has_schedule(self) -> bool:
+        return "step" in self.optimizer.__dict__  # schedulers count steps by a wrapper
+
     def check(self) -> None:
         if self._count() != self._counted:
             raise Unfit("the optimiser has got other parameters since site.attach(); attach what "
                         "is to be trained")
+        if self._look_at_members() != self._seen:
+            self._check_members()
         if self._frozen:
             name, tensor = self._frozen[self._next_check % len(self._frozen)]
             if tensor.requires_grad:
@@ -259,8 +297,7 @@ class TorchTrained:
         self._next_check += 1
         module, name = self._homes[i]
         if getattr(module, name, None) is not self._tensors[i]:
-            raise Unfit(f"tensor {self._names[i]} of the model is another than when it was "
-                        "attached: change values in place (copy_(), add_())")
+            raise _replaced(self._names[i])
         if self._tensors[i].data_ptr() != self._places[i]:
             raise Unfit(f"tensor {self._names[i]} is in other memory than when it was attached: "
                         "move or convert the model (.to(), .half(), .cuda()) before "

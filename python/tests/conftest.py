@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ class Command:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.children: list[subprocess.Popen[str]] = []
 
     def job(self, sync: str = "fedavg", keys: str = "steps = 3", rounds: int = 4,
             more: str = "", name: str = "job.toml", text: str | None = None) -> str:
@@ -84,9 +86,11 @@ class Command:
         path = Path(script) if isinstance(script, Path) else self.folder / "script.py"
         if not isinstance(script, Path):
             path.write_text(script)
-        return subprocess.Popen([sys.executable, str(path), *words], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                env=environment)
+        child = subprocess.Popen([sys.executable, str(path), *words], cwd=self.folder, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 env=environment)
+        self.children.append(child)
+        return child
 
     def process(self, script: str | Path, words: list[str],
                 limit_s: float = 60) -> tuple[int, str, str]:
@@ -96,5 +100,8 @@ class Command:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
+def command(tmp_path: Path) -> Iterator[Command]:
+    command = Command(tmp_path)
+    yield command
+    for child in command.children:  # that a failed test has left
+        child.kill()

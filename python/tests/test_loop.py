@@ -10,8 +10,8 @@ P5: trained values are exchanged, frozen ones are not
 P7: several processes at a site equal one process with the whole batch (test_group.py)
 P9: every strategy trains a loop, or is refused by name (test_strategies.py)
 
-Also test_library.py and test_examples.py. `make test` runs them with Debian's PyTorch 1.13 and
-numpy 1.24; test_frameworks.py has newer packages.
+Also test_accidents.py, test_library.py and test_examples.py. `make test` runs them with Debian's
+PyTorch 1.13 and numpy 1.24; test_frameworks.py has newer packages.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_P3_resumed_between_gradient_and_mean(command):
 
 
 def fails(command, capfd, loop, sync: str = "fedavg", keys: str = "steps = 3", score=None) -> str:
-    code, _ = command.simulate(command.job(sync=sync, keys=keys), loop, score)
+    code, _ = command.simulate(command.job(sync=sync, keys=keys), loop, score, more=["--force"])
     err = capfd.readouterr().err
     assert code == 2, err
     return err
