@@ -13,6 +13,7 @@
 
 #include "longhaul/base/queue.h"
 #include "longhaul/core/machine.h"
+#include "longhaul/core/sample_count.h"
 
 namespace longhaul {
 
@@ -28,7 +29,7 @@ class ScoreSum final : public Machine {
     double loss = 0;
     double accuracy = 0;
     std::uint64_t samples = 0;
-    LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = 0x1p50))
+    LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = kMostSamples))
   };
   struct Total : Part {  // sum of all parts; from the senior to all nodes
     LONGHAUL_MESSAGE(2, "total");
@@ -71,16 +72,18 @@ class ScoreSum final : public Machine {
   const std::map<Rank, Evaluation>& at_end() const { return at_end_; }
   static Evaluation sum(const std::map<Rank, Evaluation>& by_rank) {
     Evaluation all;
+    double weight = 0;
     for (const auto& [rank, one] : by_rank) {
       const double samples = double(one.samples);
       if (one.samples == 0) continue;  // a loss over no samples may not be a number
       all.loss += one.loss * samples;
       all.accuracy += one.accuracy * samples;
-      all.samples += one.samples;
+      weight += samples;
+      all.samples = plus_samples(all.samples, samples);
     }
-    if (all.samples == 0) return {};
-    all.loss /= double(all.samples);
-    all.accuracy /= double(all.samples);
+    if (weight == 0) return {};
+    all.loss /= weight;
+    all.accuracy = std::min(all.accuracy / weight, 1.0);
     return all;
   }
 
