@@ -44,7 +44,7 @@ struct Service {
   };
   Delivery delivery = Delivery::reliable;
   std::uint8_t priority = 4;  // 0..7, 7 first
-  std::uint32_t order = 0;    // lower goes first within a priority
+  std::uint64_t order = 0;    // lower goes first within a priority
 
   static constexpr unsigned kClasses = 16;
   unsigned service_class() const { return unsigned(delivery) * 8 + priority; }

@@ -5,8 +5,10 @@
 namespace longhaul {
 namespace {
 // A peer that reaches a view first can send messages before it learns of this node, at most for
-// about a round. More messages are an error of the peer.
+// about a round: models in fp64 with two moments of the optimiser are 24 bytes a value. More
+// messages are an error of the peer.
 constexpr std::size_t kMostEarly = 1 << 16;
+constexpr std::uint64_t kEarlyBytes = 16 << 20, kEarlyBytesPerValue = 32;
 constexpr ChildName kMembership{0, "membership"}, kBarrier{1, "finish barrier"},
     kStrategy{2, "strategy"}, kScores = ScoreSum::kName;
 }  // namespace
@@ -96,9 +98,10 @@ void Node::follow_view(TurnContext& context) {
     host_.follow(place_.self, before, view_);
     if (!view_.has(place_.self)) return;
     root_->feed_all([&](Machine& m, Turn& turn) { m.on_view(before, turn); }, Turn(context));
+    early_of_.clear();
     for (Queue<Held> held = std::exchange(early_, {}); !held.empty(); held.pop_front()) {
       if (held.front().message.epoch > view_.epoch) {
-        early_.push_back(std::move(held.front()));
+        LH_CHECK(hold(held.front().from, held.front().message));
       } else if (view_.has(held.front().from)) {
         // The peer's next message reports its errors; here no caller takes them.
         if (!route(held.front().from, held.front().message, context)) ++dropped_;
@@ -245,11 +248,7 @@ Status Node::take_message(Time now, Rank from, const Message& message) {
   if (from >= place_.size()) return malformed("a message of an unknown rank");
   const bool of_membership = is_of_membership(message);
   // Must precede the next check: `from` may return in the later view.
-  if (!of_membership && message.epoch > view_.epoch) {
-    if (early_.size() >= kMostEarly) return malformed("too many messages of a view to come");
-    early_.push_back({from, message});
-    return Ok{};
-  }
+  if (!of_membership && message.epoch > view_.epoch) return hold(from, message);
   if (!of_membership && (!view_.has(from) || membership_->has_ended(from))) {
     ++dropped_;
     return Ok{};
@@ -257,6 +256,21 @@ Status Node::take_message(Time now, Rank from, const Message& message) {
   Status status = Ok{};
   take_turn(now, [&](TurnContext& c) { status = route(from, message, c); });
   return status;
+}
+
+// Keeps a message of a view that this node has not reached.
+Status Node::hold(Rank from, const Message& message) {
+  const std::uint64_t values = place_.layout ? place_.layout->size() : 0;
+  const std::uint64_t most = kEarlyBytes + kEarlyBytesPerValue * values;
+  const std::uint64_t bytes =
+      message.head.size() + (message.body.is_phantom() ? 0 : message.body.size());
+  Early& of = early_of_[from];
+  if (of.messages >= kMostEarly || of.bytes + bytes > most)
+    return malformed("too many messages of a view to come");
+  ++of.messages;
+  of.bytes += bytes;
+  early_.push_back({from, message});
+  return Ok{};
 }
 
 void Node::timer(Time now, Path machine, TimerId id) {
@@ -389,6 +403,11 @@ void Node::state(Archive& ar) {
   archive_work(ar, work_);
   ar(view_, credits_, busy_, ends_, last_report_, finished_, steps_left_, stop_wanted_, computed_,
      early_, dropped_);
+  if (!ar.loading()) return;
+  early_of_.clear();
+  for (Queue<Held> held = std::exchange(early_, {}); !held.empty(); held.pop_front())
+    if (!hold(held.front().from, held.front().message))
+      return ar.fail("holds more messages of a view to come than it may");
 }
 
 }  // namespace longhaul

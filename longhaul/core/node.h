@@ -6,6 +6,7 @@
 // in the next turn. It drops messages of nodes outside the view, or of new processes that are not
 // admitted. It holds messages of a view that it has not reached yet. It takes compute() step by
 // step, and counts room().
+#include <map>
 #include <memory>
 
 #include "longhaul/base/queue.h"
@@ -98,6 +99,7 @@ class Node final {
   void carry(TurnContext&);
   Error with_tensor(Error, const TurnContext&) const;
   Status take_message(Time now, Rank from, const Message&);
+  Status hold(Rank from, const Message&);
   Status route(Rank from, const Message&, TurnContext&);
 
   Place place_;
@@ -121,7 +123,14 @@ class Node final {
   bool stop_wanted_ = false;
   Computed computed_;
   Queue<Held> to_self_;  // empty between turns
-  Queue<Held> early_;    // messages of later views; bounded
+  // Messages of later views, and what each peer has of them here. Each has its own bounds, so that
+  // none is refused for what another has sent.
+  struct Early {
+    std::size_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
+  Queue<Held> early_;
+  std::map<Rank, Early> early_of_;
   std::uint64_t dropped_ = 0;
 };
 

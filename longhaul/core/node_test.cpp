@@ -189,6 +189,20 @@ TEST_F(NodeTest, AMessageOfALaterViewWaitsOn) {
   EXPECT_EQ(script->log, (std::vector<std::string>{"view 1", "view 2", "note 5 of 1"}));
 }
 
+// By bytes too; and no peer has less room for what another has sent.
+TEST_F(NodeTest, KeepsALimitedNumberOfMessagesOfViewsToComeFromEach) {
+  Message large = note(5, 9);
+  large.body = Payload(share(Buffer(1 << 20)));
+  std::size_t kept = 0;
+  while (kept < 1000 && node->deliver(1s, 1, large)) ++kept;
+  EXPECT_EQ(kept, 16u) << "16 MiB, and as much as the model needs";
+  std::size_t small = 0;
+  while (small < 100'000 && node->deliver(1s, 2, note(5, 9))) ++small;
+  EXPECT_EQ(small, std::size_t{1} << 16);
+  ASSERT_TRUE(node->deliver(2s, 1, decided(1, {0, 1, 2})));
+  EXPECT_FALSE(node->deliver(3s, 1, large)) << "they wait on";
+}
+
 TEST_F(NodeTest, SaysThatItWaitsForItsLearner) {
   script->start = [](Turn& t) { t.compute(LocalStep{}, 1); };
   node->start(0s);

@@ -13,6 +13,7 @@
 
 #include "longhaul/base/queue.h"
 #include "longhaul/core/machine.h"
+#include "longhaul/core/sample_count.h"
 
 namespace longhaul {
 
@@ -29,7 +30,7 @@ class ScoreSum final : public Machine {
     double accuracy = 0;
     std::uint64_t samples = 0;
     bool has_accuracy = false;
-    LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = 0x1p50),
+    LONGHAUL_FIELDS(round, loss, (accuracy, .min = 0, .max = 1), (samples, .max = kMostSamples),
                     has_accuracy)
 
     static Part of(Round round, const Evaluation& score) {
@@ -82,17 +83,19 @@ class ScoreSum final : public Machine {
   // The accuracy is absent if that of one part is.
   static Evaluation sum(const std::map<Rank, Evaluation>& by_rank) {
     Evaluation all{.accuracy = 0.0};
+    double weight = 0;
     for (const auto& [rank, one] : by_rank) {
       const double samples = double(one.samples);
       if (one.samples == 0) continue;  // a loss over no samples may not be a number
       all.loss += one.loss * samples;
       if (!one.accuracy) all.accuracy.reset();
       if (all.accuracy) *all.accuracy += *one.accuracy * samples;
-      all.samples += one.samples;
+      weight += samples;
+      all.samples = plus_samples(all.samples, samples);
     }
-    if (all.samples == 0) return {};
-    all.loss /= double(all.samples);
-    if (all.accuracy) *all.accuracy /= double(all.samples);
+    if (weight == 0) return {};
+    all.loss /= weight;
+    if (all.accuracy) all.accuracy = std::min(*all.accuracy / weight, 1.0);
     return all;
   }
 

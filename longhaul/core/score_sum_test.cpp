@@ -64,6 +64,19 @@ TEST(ScoreSum, HasNoAccuracyIfOnePartHasNone) {
   }
 }
 
+// The senior would fail with a sum that it cannot send.
+TEST(ScoreSum, ASiteThatSaysTooManySamplesFailsNoOther) {
+  ScoreNet net(3);
+  net.net.act(1, [&](Turn& t) { net.at(1).scored(4, {5, 1, std::uint64_t(kMostSamples)}, t); });
+  for (const Rank rank : {0u, 2u}) net.score(rank, 4);
+  net.net.run(100);
+  EXPECT_TRUE(net.net.failed.empty());
+  const auto sum = net.at(2).take();
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum->evaluation.samples, std::uint64_t(kMostSamples));
+  EXPECT_NEAR(*sum->evaluation.accuracy, 1, 1e-9);
+}
+
 TEST(ScoreSum, ASiteWithoutSamplesCountsForNothing) {
   ScoreNet net(2);
   net.net.act(0, [&](Turn& t) {

@@ -67,7 +67,7 @@ Frame message_frame(const Message& message, const Service& service) {
   frame.header.kind = message.kind;
   frame.header.service_class = std::uint8_t(service.service_class());
   frame.header.epoch = message.epoch;
-  frame.header.order = service.order;
+  frame.header.order = std::uint32_t(service.order);
   return frame;
 }
 

@@ -30,7 +30,7 @@ struct FrameHeader {
   std::uint8_t service_class = 0;  // Service::service_class()
   Epoch epoch = 0;                 // the sender's epoch at sending
   std::uint64_t number = 0;        // messages: counts from 0 in each class
-  std::uint32_t order = 0;         // Service::order
+  std::uint32_t order = 0;         // Service::order, its lower half
   std::uint32_t checksum = 0;      // checksum of the rest of the frame
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;

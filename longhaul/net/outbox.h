@@ -114,7 +114,7 @@ class Outbox {
   }
 
  private:
-  using Spot = std::pair<std::uint32_t, std::uint64_t>;  // (Service::order, number of the push)
+  using Spot = std::pair<std::uint64_t, std::uint64_t>;  // (Service::order, number of the push)
   struct Class {
     std::map<Spot, Frame> queued;
     std::deque<Frame> sent;  // from number `first` on, not yet acknowledged

@@ -183,7 +183,7 @@ class Attempt {
     Service service = kBulk;
     constexpr std::uint32_t kRanges = 64;  // higher ranges share a place
     const std::uint32_t range = std::min(spec_.key.range, kRanges - 1);
-    service.order = std::uint32_t((spec_.key.round * kRanges + range) * hops + hop);
+    service.order = (spec_.key.round * kRanges + range) * hops + hop;
     return service;
   }
 

@@ -309,7 +309,7 @@ TEST(RingAttempt, SequentialSegmentsGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 // of n the order of a segment rises by one a hop, 2 (n - 1) hops in all.
 TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   RingNode zero(0, true, {0, 1, 2}, 1), one(1, true, {0, 1, 2}, 1), two(2, true, {0, 1, 2}, 1);
-  std::vector<std::uint32_t> orders;
+  std::vector<std::uint64_t> orders;
   const auto note = [&](const RingNode& node) { orders.push_back(node.newest().service.order); };
   one.contribute(1), note(one);  // piece 0, of rank 0: 1 -> 2 -> 0, and its mean 0 -> 1 -> 2
   two.contribute(1), zero.contribute(1);
@@ -317,7 +317,7 @@ TEST(RingAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   two.give(two.own(1), 0, 1, 1), note(two);
   zero.give(zero.mixed(2), 0, 2, 1), note(zero);
   one.give(one.mean(0), 0, 3, 1), note(one);
-  EXPECT_EQ(orders, (std::vector<std::uint32_t>{384, 385, 386, 387}))
+  EXPECT_EQ(orders, (std::vector<std::uint64_t>{384, 385, 386, 387}))
       << "round 1 of 64 ranges of 6 links";
 }
 

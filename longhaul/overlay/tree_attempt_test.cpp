@@ -328,7 +328,7 @@ TEST(PlanAttempt, SequentialTreesGoOnWhenAllOfThemIsHereAlsoAfterLoading) {
 TEST(PlanAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   FedTreeNode leaf(11, true, 1), inner(10, true, 1), root(12, true, 1), four(14, true, 1);
   FedTreeNode three(13, true, 1);
-  std::vector<std::uint32_t> orders;
+  std::vector<std::uint64_t> orders;
   const auto note = [&](const FedTreeNode& node) { orders.push_back(node.newest().service.order); };
   leaf.contribute(1), note(leaf);  // up 2 and down 4, of 6 in all
   inner.contribute(1);
@@ -345,7 +345,7 @@ TEST(PlanAttempt, WhatHasTheLongestWayToGoGoesFirst) {
   note(four);
   ASSERT_TRUE(three.give(14, three.mean(12), 0, 3, 1));
   note(three);
-  EXPECT_EQ(orders, (std::vector<std::uint32_t>{384, 385, 386, 387, 388}));
+  EXPECT_EQ(orders, (std::vector<std::uint64_t>{384, 385, 386, 387, 388}));
 }
 
 // Interleaved, a piece stands `lag` pieces behind for each link that it has crossed; absent, behind
@@ -357,16 +357,16 @@ TEST(PlanAttempt, PiecesStandInLineByTheirPlaceAndTheLinksBehindThem) {
     One leaf(FedTreeNode::table_of(11, forest), 1, false);
     One inner(FedTreeNode::table_of(10, forest), 1, false);
     const auto orders = [](const One& node) {
-      std::vector<std::uint32_t> all;
+      std::vector<std::uint64_t> all;
       for (const Outgoing& out : node.context.posts) all.push_back(out.service.order);
       return all;
     };
     leaf.contribute(1);
-    EXPECT_EQ(orders(leaf), (std::vector<std::uint32_t>{12288, 12289, 12290}));
+    EXPECT_EQ(orders(leaf), (std::vector<std::uint64_t>{12288, 12289, 12290}));
     inner.contribute(1);
     ASSERT_TRUE(inner.share(11, 1) && inner.share(13, 0));
     ASSERT_TRUE(inner.give(11, inner.own(11), 2, 1, 1));
-    EXPECT_EQ(orders(inner), (std::vector<std::uint32_t>{12288 + hop + 2}));
+    EXPECT_EQ(orders(inner), (std::vector<std::uint64_t>{12288 + hop + 2}));
   }
 }
 

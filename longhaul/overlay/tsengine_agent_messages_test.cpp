@@ -104,7 +104,7 @@ TEST_F(TsEngineNotes, AMeanIsSentOnAsTheCoordinatorAssigns) {
 TEST_F(TsEngineNotes, PartsGoBeforeMeansAndOlderRoundsFirst) {
   Node next(3, {.round = 1});
   next.contribute(1);
-  std::vector<std::uint32_t> orders;
+  std::vector<std::uint64_t> orders;
   for (Node* one : {&node, &next}) {
     ASSERT_TRUE(one->hear(2, Merge{1, 7, 1, kMinute}));
     orders.push_back(one->newest().service.order);

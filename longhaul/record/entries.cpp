@@ -121,7 +121,7 @@ struct Mix {
   Learner* idle;
   void operator()(const Send& a) const {
     const Message& m = a.message;
-    digest.numbers(a.to, a.service.delivery, a.service.priority, a.service.order);
+    digest.numbers(a.to, a.service.delivery, a.service.priority, std::uint32_t(a.service.order));
     digest.numbers(m.machine.bits(), m.kind, m.epoch);
     digest.payload(m.head);
     digest.payload(m.body);

@@ -216,7 +216,7 @@ class Dpsgd final : public PeerStrategy {
       samples += weight * (model.header.samples - own_samples_);
       terms.emplace_back(weight, received(rank, model, turn));
     }
-    samples_ = std::max(0.0, samples);
+    samples_ = std::clamp(samples, 0.0, kMostSamples);
     const auto x = turn.params();
     const std::size_t parameters = parameter_count(turn.place());
     const auto mixed = [&](std::size_t i, double own) {

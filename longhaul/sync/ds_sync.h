@@ -21,6 +21,7 @@
 #include "longhaul/base/decimal.h"
 #include "longhaul/core/group_number.h"
 #include "longhaul/core/registry.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/shuffle/conclusion.h"
@@ -402,7 +403,7 @@ class DsSync final : public Strategy {
     }
     phase_ = Phase::deciding;
     const auto live = live_workers(turn).size();
-    stop_.round_done(done_ - 1, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
+    stop_.round_done(done_ - 1, turn.params(), plus_samples(0, samples_ * double(live)),
                      within(stop_, turn));
   }
 

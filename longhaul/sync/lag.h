@@ -18,6 +18,7 @@
 #include <iterator>
 
 #include "longhaul/core/registry.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
@@ -51,7 +52,7 @@ struct LagHeader {
   bool is_for_server() const { return kind <= Kind::skip; }
   LONGHAUL_FIELDS((kind, .max = 4), reign, (round, .max = 0x1p50), must_upload, has_ended,
                   knows_model, (rhs, .min = 0, .max = kMost), (smoothness, .min = 0, .max = kMost),
-                  (objective, .min = -kMost, .max = kMost), (samples, .max = 0x1p50))
+                  (objective, .min = -kMost, .max = kMost), (samples, .max = kMostSamples))
 };
 
 class Lag final : public Strategy {
@@ -465,7 +466,7 @@ class Lag final : public Strategy {
     std::uint64_t uploads = 0;
     for (const auto& [rank, one] : answers_) {  // in rank order
       objective += one.header.objective;
-      used_ += one.header.samples;
+      used_ = plus_samples(used_, double(one.header.samples));
       if (!view_.has(rank) || one.header.kind == Kind::skip) continue;
       descent_.upload(rank, one.delta, one.header.smoothness);
       ++uploads;

@@ -5,6 +5,7 @@
 
 #include "longhaul/base/rng.h"
 #include "longhaul/core/message.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/core/types.h"
 
 namespace longhaul::sync {
@@ -12,7 +13,7 @@ namespace longhaul::sync {
 struct NoLoCoHeader {
   LONGHAUL_MESSAGE(0, "header");  // not a message by itself: it is in one
   double samples = 0;             // sender's estimate of the samples per worker in the mean
-  LONGHAUL_FIELDS((samples, .min = 0, .max = 0x1p60))
+  LONGHAUL_FIELDS((samples, .min = 0, .max = kMostSamples))
 };
 
 namespace noloco {

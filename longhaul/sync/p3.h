@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include "longhaul/core/registry.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/follower.h"
@@ -251,7 +252,7 @@ class P3 final : public Strategy {
     note_returned(*mean, turn);
     has_buffers_ = false;
     wait_s_ += seconds(turn.now() - asked_);
-    if (part_ == 0) samples_ += std::uint64_t(mean->weight);
+    if (part_ == 0) samples_ = plus_samples(samples_, std::floor(mean->weight));
     if (mean->counted.empty()) return applied(turn), true;
     const LayerPart& part = parts_[part_];
     const auto g = turn.grads().first(parameter_count(turn.place()));

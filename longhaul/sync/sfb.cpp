@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "longhaul/core/sample_count.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/sfb/rule.h"
@@ -599,12 +600,13 @@ void Sfb::apply_sum(Turn& turn) {
   }
   for (const auto& [stage, mean] : means_) {
     if (!mean.counted.empty()) sfb::Parts::scatter_ranges(stages_[stage].rest, mean.values, g);
-    if (samples == 0) samples = std::uint64_t(mean.weight);
+    if (samples == 0) samples = plus_samples(0, mean.weight);
   }
   if (extras_ && !g.empty()) std::ranges::copy(extras_->values, buffers(turn).begin());
   // Estimates the samples of all workers from those known here.
-  if (is_partial() && has_factors()) samples = samples * workers_of(clock_).size() / from.size();
-  samples_ += samples;
+  double all = double(samples);
+  if (is_partial() && has_factors()) all *= double(workers_of(clock_).size()) / double(from.size());
+  samples_ = plus_samples(samples_, std::floor(all));
   means_.clear();
   extras_.reset();
   outer_->apply(g);
@@ -620,7 +622,7 @@ void Sfb::apply_arrived(Turn& turn) {
       if (!store_.find(origin, applied)) continue;  // the clock does not count
       const auto& pieces = store_.pieces(origin, applied);
       for (const auto& [part, piece] : pieces) apply_eagerly(piece, turn);
-      samples_ += pieces.begin()->second.header.samples;
+      samples_ = plus_samples(samples_, double(pieces.begin()->second.header.samples));
       turn.record("staleness", clock_, double(clock_) - double(applied));
     }
   }

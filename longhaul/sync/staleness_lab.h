@@ -20,6 +20,7 @@
 #include <cmath>
 #include <functional>
 
+#include "longhaul/core/sample_count.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/peer_strategy.h"
 #include "longhaul/sync/staleness/coherence.h"
@@ -34,7 +35,7 @@ struct StalenessHeader {
   double loss = 0;                // loss of the batch
   double samples = 0;             // sender's estimate of the samples per worker in the run
   LONGHAUL_FIELDS(is_finite, (loss, .min = -1e300, .max = 1e300),
-                  (samples, .min = 0, .max = 0x1p60))
+                  (samples, .min = 0, .max = kMostSamples))
 };
 
 class StalenessLab final : public PeerStrategy {

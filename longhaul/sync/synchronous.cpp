@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "longhaul/core/sample_count.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/relay.h"
 
@@ -234,7 +235,7 @@ bool Synchronous::collect_second(Turn& turn) {
 void Synchronous::take_extras(const Outcome& outcome, Turn& turn) {
   scalars_.resize(scalars());
   if (turn.place().phantom) {
-    samples_ += std::uint64_t(outcome.weight);
+    samples_ = plus_samples(samples_, std::floor(outcome.weight));
     return;
   }
   const Range buffers = turn.place().layout->buffers();
@@ -242,7 +243,7 @@ void Synchronous::take_extras(const Outcome& outcome, Turn& turn) {
   std::copy(outcome.values.begin(), rest, model(turn).begin() + std::ptrdiff_t(buffers.offset));
   std::copy_n(rest, scalars(), scalars_.begin());
   if (parts_.stop.max_samples > 0)
-    samples_ += std::uint64_t(std::llround(double(outcome.values.back()) * outcome.weight));
+    samples_ = plus_samples(samples_, double(outcome.values.back()) * outcome.weight);
 }
 
 std::span<const float> Synchronous::mean_scalars() const {

@@ -142,7 +142,7 @@ class Reliable final : public Transfer {
          since);
     }
   };
-  using Spot = std::pair<std::uint32_t, std::uint64_t>;  // (order, when it was begun)
+  using Spot = std::pair<std::uint64_t, std::uint64_t>;  // (order, when it was begun)
   using Queue = std::map<Spot, Item>;
   using Classes = std::map<unsigned, Queue, std::greater<>>;  // priority is the class's low part
 

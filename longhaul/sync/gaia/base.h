@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "longhaul/base/check.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/sync/gaia/encoding.h"
 
 namespace longhaul::sync::gaia {
@@ -95,7 +96,7 @@ class Base {
       std::vector<double> sum(b_.begin(), b_.end());
       for (const auto& [slot, updates] : next->second) {
         for (const RangeUpdate& update : updates.ranges) add_to(sum, update, 0);
-        samples_ += updates.samples;
+        samples_ = plus_samples(samples_, double(updates.samples));
       }
       std::ranges::transform(sum, b_.begin(), [](double value) { return float(value); });
       inbox_.erase(next);
@@ -139,7 +140,8 @@ class Base {
 
   std::uint64_t samples_of(const std::vector<Slot>& slots, Round clock) const {
     std::uint64_t samples = 0;
-    for (const Slot slot : slots) samples += inbox_.at(clock).at(slot).samples;
+    for (const Slot slot : slots)
+      samples = plus_samples(samples, double(inbox_.at(clock).at(slot).samples));
     return samples;
   }
 

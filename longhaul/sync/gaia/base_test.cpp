@@ -91,6 +91,17 @@ TEST(GaiaBase, KnowsWhatItHasAlready) {
   EXPECT_TRUE(base.is_new(1, 2, 0));
 }
 
+// A hub sends the samples of its group on, a donor those of b: neither may fail by what one says.
+TEST(GaiaBase, TooManySamplesOfOneStayWithinWhatIsSent) {
+  constexpr auto kMost = std::uint64_t(kMostSamples);
+  Base base = base_with({0, 1});
+  base.close(0, 1, kMost);
+  base.close(1, 1, 32);
+  EXPECT_EQ(base.samples_of({0, 1}, 1), kMost);
+  base.advance();
+  EXPECT_EQ(base.samples(), kMost);
+}
+
 TEST(GaiaBase, AHubSumsInDoubleAndLeavesOutWhatCancels) {
   Base base = base_with({0, 1, 2});
   base.add(0, 1, all_of(0, {1e8f, 2, 0.5f}));

@@ -1,6 +1,7 @@
 #pragma once
 // Headers of the streams of sync/gaia.h. `slot` is the receiver's (sync/gaia/routes.h).
 #include "longhaul/core/message.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/core/types.h"
 #include "longhaul/sync/gaia/encoding.h"
 
@@ -20,9 +21,9 @@ struct UpdateHeader {
   Form form = Form::dense;
   bool exact = false;         // values as fp32: sums and resent updates
   std::uint64_t count = 0;    // number of values
-  std::uint64_t samples = 0;  // samples used in this clock
+  std::uint64_t samples = 0;  // samples used in this clock, by all whose sum it is
   LONGHAUL_FIELDS((kind, .max = 1), (clock, .min = 1, .max = 0x1p50), slot, range, (form, .max = 2),
-                  exact, (count, .max = 0x1p32), (samples, .max = 0x1p40))
+                  exact, (count, .max = 0x1p32), (samples, .max = kMostSamples))
 };
 
 // Header of the stream that announces late updates (sync/gaia/blocked.h). The body has the indexes
@@ -51,7 +52,7 @@ struct BaseHeader {
   LONGHAUL_MESSAGE(1, "base_header");
   Round clock = 0;
   std::uint64_t samples = 0;  // samples used for the base, by all sites
-  LONGHAUL_FIELDS((clock, .max = 0x1p50), (samples, .max = 0x1p50))
+  LONGHAUL_FIELDS((clock, .max = 0x1p50), (samples, .max = kMostSamples))
 };
 
 }  // namespace longhaul::sync::gaia

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "longhaul/core/machine.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/flow/multicast.h"
 #include "longhaul/sync/selmcast/rate_meter.h"
 
@@ -105,7 +106,7 @@ class Planning final : public Machine {
       LONGHAUL_FIELD(epoch);
       LONGHAUL_FIELD(round, .max = 0x1p50);
       LONGHAUL_FIELD(stage, .max = 3);
-      LONGHAUL_FIELD(samples, .max = 0x1p50);
+      LONGHAUL_FIELD(samples, .max = kMostSamples);
       LONGHAUL_KEY(served, "by rank: the round after the last in which it got a model; 0: none");
       LONGHAUL_KEY(rates, "empty unless plans are made by them");
     }
@@ -116,7 +117,7 @@ class Planning final : public Machine {
     Round round = 0;
     std::uint64_t samples = 0;  // samples that all workers have used
     std::vector<Rank> receivers = {}, expected = {};
-    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (samples, .max = 0x1p60),
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (samples, .max = kMostSamples),
                     (receivers, .doc = "of the model of the node that gets this"),
                     (expected, .doc = "whose models it gets"))
   };
@@ -292,7 +293,7 @@ class Planning final : public Machine {
       }
       if (standing.round != round || standing.stage != Stage::ready) return;
       workers.push_back(rank);
-      common.samples += standing.samples;
+      common.samples = plus_samples(common.samples, double(standing.samples));
     }
     const flow::MulticastPlan chosen = choose(workers, turn);
     std::map<Rank, Plan> plans;
