@@ -217,6 +217,37 @@ TEST(ESyncJob, Inv3And9_NobodyIsLateOrLongBeforeTheSlowest) {
   }
 }
 
+// The others wait for the update of a returned worker. It times its first step of the round, and
+// takes none on a copy before.
+TEST(ESyncJob, AReturnedWorkerDelaysNoRoundByAStep) {
+  for (const char* mode : {"leases", "public"}) {
+    SCOPED_TRACE(mode);
+    JobSpec spec = unequal_spec({.sync = "esync",
+                                 .settings = {{"mode", {std::string(mode)}}},
+                                 .step_s = {2, 2, 2},
+                                 .transfer_s = 0.2,
+                                 .rounds = 16});
+    spec.world.detect = 500ms;
+    Job job(spec);
+    Records seen;
+    job.world().watch(seen);
+    const auto& ends = seen.times["wait_s"][0];
+    while (ends.size() < 4) ASSERT_TRUE(job.step());
+    job.kill(2);
+    while (!job.declared_lost(2)) ASSERT_TRUE(job.step());
+    job.restart(2);
+    const Round back = ends.rbegin()->first;
+    const std::size_t steps_before = seen.values["steps"][2].size();
+    while (job.step()) {
+    }
+    expect_ended_alike(job);
+    EXPECT_GE(seen.values["steps"][2].size(), steps_before + 4);
+    const auto took = [&](Round round) { return seconds(ends.at(round) - ends.at(round - 1)); };
+    for (Round round = back + 2; round < spec.rounds; ++round)
+      EXPECT_LT(took(round), 1.5 * took(2)) << round;
+  }
+}
+
 TEST(FedProxJob, TheDeadlineCutsTheStepsOfTheSlow) {
   Star star{.sync = "fedprox",
             .settings = {{"deadline_s", {3.5}}},

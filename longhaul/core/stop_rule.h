@@ -114,6 +114,8 @@ class StopRule final : public Machine {
     };
     return dispatch(Messages{}, message, [&](const auto& m) -> Status {
       if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Verdict>) {
+        if (from != senior_worker(turn.place(), turn.view()))
+          return malformed("a verdict of a node that is not the reporter");
         LH_TRY(check(m));
         decide(m);
       } else {
@@ -121,8 +123,9 @@ class StopRule final : public Machine {
         if (m.verdicts.size() > config_.lag + 1 + config_.apart)  // more than a node keeps
           return malformed("verdicts on " + std::to_string(m.verdicts.size()) + " rounds");
         for (const Verdict& v : m.verdicts) LH_TRY(check(v));
+        if (unheard_.erase(from) == 0) return Ok{};  // this reporter made them all
         for (const Verdict& v : m.verdicts) decide(v);
-        if (unheard_.erase(from) > 0 && unheard_.empty()) take_over(turn);
+        if (unheard_.empty()) take_over(turn);
       }
       return Ok{};
     });

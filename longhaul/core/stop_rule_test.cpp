@@ -142,12 +142,26 @@ TEST(StopRule, ASecondLossWhileTheReporterAsks) {
 
 TEST(StopRule, RefusesAVerdictThatIsNotDue) {
   StopNet net({.report_every = 2, .lag = 1}, 2, 1);
-  net.done(0, 0);
+  net.done(1, 0);
   for (Round round : {Round(1000), Round(2)}) {
     Message message =
         longhaul::testing::message_of(StopRule::Verdict{round, StopRule::Reason::target});
-    EXPECT_FALSE(net.net.inject(1, 0, message)) << round;
+    EXPECT_FALSE(net.net.inject(0, 1, message)) << round;
   }
+}
+
+// Who is not the reporter ends no run, nor with what only a new reporter asks for.
+TEST(StopRule, TakesVerdictsOfTheReporterAlone) {
+  StopNet net({.max_rounds = 100, .lag = 1}, 3, 1);
+  const StopRule::Verdict verdict{0, StopRule::Reason::target};
+  for (Rank rank = 0; rank < 3; ++rank)
+    for (const Round round : {0u, 1u}) net.done(rank, round);
+  for (const Rank to : {0u, 1u})
+    EXPECT_FALSE(net.net.inject(2, to, longhaul::testing::message_of(verdict))) << to;
+  EXPECT_TRUE(net.net.inject(2, 0, longhaul::testing::message_of(StopRule::Known{0, {verdict}})));
+  for (const Rank rank : {0u, 1u}) EXPECT_EQ(net.at(rank).after(1), Step::wait) << rank;
+  EXPECT_TRUE(net.net.inject(0, 1, longhaul::testing::message_of(verdict)));
+  EXPECT_EQ(net.at(1).after(1), Step::stop);
 }
 
 TEST(StopRule, RefusesMoreVerdictsThanANodeKeeps) {

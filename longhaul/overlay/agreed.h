@@ -41,7 +41,7 @@ class AgreedMean final : public Overlay, private VectorPort {
   Status begin(const VectorId& key, const std::vector<Rank>& members, const Contribution& given,
                Turn& turn) override {
     LH_CHECK(given.length > 0 && given.length <= common_.longest_vector());
-    LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostWeight));
+    LH_CHECK(!given.contributes || (given.weight > 0 && given.weight <= kMostOwnWeight));
     LH_CHECK(!given.contributes ||
              given.values.size() == (common_.place.phantom ? 0 : given.length));
     if (given.contributes && !all_finite(given.values))
@@ -50,6 +50,10 @@ class AgreedMean final : public Overlay, private VectorPort {
           " has values that are not finite; look at its data, or lower [optimizer] rate");
     const RankList named = members.empty() ? common_.workers : RankList(members);
     LH_CHECK(includes(common_.workers, named));
+    // What peers say of a group before this node does may be false, and must not end its run.
+    if (const Group* known = find(key.group); known && known->opener()) {
+      if (known->team().workers != named) drop(key.group);
+    }
     Group& group = groups_.try_emplace(key.group, common_, key.group, named).first->second;
     if (group.team().workers != named)
       return malformed("group " + std::to_string(key.group) + " is begun with the members " +
@@ -69,7 +73,7 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   std::optional<Outcome> poll(const VectorId& key) override {
     Group* group = find(key.group);
-    Exchange* exchange = group ? find_in(group->exchanges(), key.range) : nullptr;
+    Exchange* exchange = group ? group->find(key.range) : nullptr;
     auto outcome = exchange ? exchange->poll(key.round) : std::nullopt;
     if (outcome && key == given_.id) outcome->gave = given_.took;
     return outcome;
@@ -160,7 +164,7 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   void on_progress(Turn& turn) override {
     while (auto arrival = common_.transfer->arrived()) {
-      const auto exchange = current(arrival->key.epoch, arrival->key.vector);
+      const auto exchange = current(arrival->from, arrival->key);
       if (exchange && *exchange)
         (*exchange)->take(std::move(*arrival), turn);
       else
@@ -209,14 +213,14 @@ class AgreedMean final : public Overlay, private VectorPort {
   }
 
   Status admit(Rank from, const TransferKey& key, Range range) override {
-    LH_LET(exchange, current(key.epoch, key.vector));
+    LH_LET(exchange, current(from, key));
     return exchange ? exchange->admit(from, key, range) : Status(Ok{});  // decode() ignores it
   }
 
   Result<std::vector<float>> decode(const TransferKey& key, Range range,
                                     const Payload& bytes) override {
     if (!find(key.vector.group)) return std::vector<float>{};
-    LH_LET(exchange, current(key.epoch, key.vector));
+    LH_LET(exchange, current(key.vector.origin, key));
     if (!exchange) return std::vector<float>{};
     auto values = common_.coder.read(key.vector, key.coding, range, bytes);
     if (values && Phase(key.phase) == Phase::mean) common_.arrived.push_back({key, range, bytes});
@@ -233,20 +237,22 @@ class AgreedMean final : public Overlay, private VectorPort {
 
   // Returns the exchange that this node sends for.
   Exchange& exchange_of(const TransferKey& key) {
-    return groups_.at(key.vector.group).exchanges().at(key.vector.range);
+    Exchange* const exchange = groups_.at(key.vector.group).find(key.vector.range);
+    LH_CHECK(exchange);
+    return *exchange;
   }
 
   // Returns the exchange of a piece that has arrived; null: it is late.
-  Result<Exchange*> current(Epoch epoch, const VectorId& vector) {
-    if (Group* group = find(vector.group)) return group->current(epoch, vector);
-    if (is_over(epoch)) return static_cast<Exchange*>(nullptr);
+  Result<Exchange*> current(Rank from, const TransferKey& key) {
+    if (Group* group = find(key.vector.group)) return group->current(from, key.epoch, key.vector);
+    if (is_over(key.epoch)) return static_cast<Exchange*>(nullptr);
     return malformed("piece of a vector that no node has announced");
   }
 
   Status take(Rank from, const Announcement& share, Turn& turn) {
     if (share.vector.origin != from) return malformed("share of another node");
-    const Group* group = find(share.vector.group);
-    const bool opens = !group || !group->has(share.vector.range);
+    Group* group = find(share.vector.group);
+    const bool opens = !group || !group->find(share);
     return take_or_open(from, share.vector.group, opens, share.vector.round, share, turn);
   }
 
@@ -282,6 +288,8 @@ class AgreedMean final : public Overlay, private VectorPort {
     TopologyOutput output;
     LH_TRY(common_.topology->take(from, notice, output));
     output.carry_out(team.epoch, turn);
+    if (Exchange* parameters = all.find(0); parameters && output.planned_from)
+      parameters->end_attempts_from(*output.planned_from);
     all.contribute_held(turn);
     return Ok{};
   }

@@ -139,8 +139,11 @@ class Exchange {
   // --- messages and pieces of this epoch, of rounds that have not ended, at most one ahead
   Status take(Rank from, const Announcement& share, Turn& turn) {
     const Round round = share.vector.round;
+    if (!common_.topology->standing(id(round)).known)
+      return malformed("share of a round whose trees no node can know yet");
     AttemptContext context = this->context(round, turn.now());
     LH_TRY(attempt(round).take_announcement(from, share, context));
+    if (!decided) announced_.insert(from);
     carry_out(round, context, turn);
     settle(turn);
     return Ok{};
@@ -298,7 +301,12 @@ class Exchange {
 
   // --- what its group decides after a loss
   void end_attempts() {
-    while (!attempts_.empty()) drop(attempts_.begin()->first);
+    end_attempts_from(0);
+    announced_.clear();
+  }
+  // Ends the attempts at this round and later ones.
+  void end_attempts_from(Round first) {
+    for (auto it = attempts_.lower_bound(first); it != attempts_.end();) drop((it++)->first);
   }
 
   // Discards the unfinished state of the previous epoch.
@@ -342,6 +350,10 @@ class Exchange {
   // Whether this node has returned and had no mean here yet, so that it can send none.
   bool borrowed = false;
   std::optional<Rank> opener;  // rank that first sent something of it; absent: this node
+  bool decided = false;        // no exchange of its range with another length follows
+  // Peers that have announced it in this epoch, before it was decided.
+  bool has_announced(Rank peer) const { return announced_.contains(peer); }
+  std::size_t announced() const { return announced_.size(); }
 
   // Returns the number of rounds whose mean this node has; at a server that is no member: of rounds
   // that it has reduced.
@@ -364,7 +376,7 @@ class Exchange {
   }
 
   void state(Archive& ar) {
-    ar(next_, lowest_, borrowed, opener);
+    ar(next_, lowest_, borrowed, opener, decided, announced_);
     ar(begun_, knows_round_, held_, values_, weight_, wants_own_, own_, sent_);
     ar(mean_, outcome_, source_, served_);
     std::vector<Round> rounds;
@@ -427,7 +439,7 @@ class Exchange {
     return known.get();
   }
 
-  // Attempts keep their plans, also if an early announcement opened one before its plan was known.
+  // Attempts keep their plans.
   void forget_plans() {
     if (plans_.size() < 2) return;
     const Round next = common_.topology->standing(id(next_)).since;
@@ -538,6 +550,7 @@ class Exchange {
   bool outcome_ = false;        // the mean is for poll()
   std::optional<Rank> source_;  // rank from which round `next` is being fetched
   std::set<Rank> served_;       // ranks that fetched the mean in this epoch
+  std::set<Rank> announced_;    // see has_announced()
   std::map<Round, std::unique_ptr<Attempt>> attempts_;
 };
 

@@ -95,8 +95,9 @@ class PlannedForest final : public Topology {
 
   Standing standing(const VectorId& key) const override {
     if (key.group != 0) return {};
-    if (!planned_anew(key)) return {0, agreement_.hold_of_first()};
-    return {agreement_.since(key.round), agreement_.hold(key.round)};
+    const bool known = agreement_.first() != nullptr;
+    if (!planned_anew(key)) return {0, agreement_.hold_of_first(), known};
+    return {agreement_.since(key.round), agreement_.hold(key.round), known};
   }
 
   // Plans for vectors like the parameters at first, whichever vector is exchanged first.
@@ -197,6 +198,7 @@ class PlannedForest final : public Topology {
   Status take(Rank from, const NewPlan& plan, TopologyOutput& output) {
     LH_LET(ack, agreement_.take(from, plan));
     tell_all(ack, output);
+    if (plan.start > 0) output.planned_from = plan.start;
     if (plan.start > 0) output.figures.emplace_back("plan", plan.start, plan.version);
     return Ok{};
   }

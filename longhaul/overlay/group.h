@@ -20,6 +20,11 @@
 // starts again in every epoch until it has had a mean (below). It is no member of a group that was
 // made before it returned (core/group_number.h).
 //
+// Lengths. Before this node begins the exchange of a range, its peers may announce it with unlike
+// lengths. Each length has an exchange of its own here, so that a wrong one spoils no other;
+// without plans, the first one alone. The length that this node begins with decides; at a server,
+// that of most members. The others end.
+//
 // End. A member that has closed the group answers reports and fetches. It keeps the last mean until
 // all live members have closed the group; then its owner drops the Group.
 #include <algorithm>
@@ -32,6 +37,11 @@ namespace longhaul::overlay {
 
 class Group {
   static constexpr std::size_t kMostRanges = 64;
+
+  static auto* first_of(auto& exchanges, std::uint32_t range) {
+    const auto at = exchanges.lower_bound(range);
+    return at == exchanges.end() || at->first != range ? nullptr : &at->second;
+  }
 
  public:
   // `members`: workers of the job, live or lost, ascending. Group 0 has all.
@@ -49,6 +59,7 @@ class Group {
   Status begin(const VectorId& key, const Contribution& given, Turn& turn) {
     LH_CHECK(team_.takes_part() && !closed_);
     LH_LET(found, exchange(key, given.length, given.exact, {}));
+    decide(key.range, *found, turn);
     opener_.reset();
     const bool again = found->begun();
     if (given.knows_round && found->is_told() && !again && found->next() != key.round) {
@@ -92,27 +103,31 @@ class Group {
   Status take(Rank from, const Announcement& share, Turn& turn) {
     LH_TRY(check_members(from, share.members));
     if (common_.newcomer()) LH_TRY(follow(share, from));
-    LH_LET(is_late, this->is_late(share.epoch, share.vector));
+    LH_LET(is_late, this->is_late(share.epoch, share.vector, find(share)));
     if (is_late) return late(share.vector.round, turn);
     if (!team_.takes_part() && team_.server != team_.self)
       return malformed("share for a node without a part in this exchange");
     if (closed_) return malformed("share for a group that is closed");
     LH_LET(found, exchange(share.vector, share.length, share.exact, from));
-    return found->take(from, share, turn);
+    LH_TRY(found->take(from, share, turn));
+    const bool serves = !team_.takes_part();
+    if (serves && 2 * found->announced() > team_.members.size())
+      decide(share.vector.range, *found, turn);
+    return Ok{};
   }
 
   Status take(Rank from, const Contributors& roster, Turn& turn) {
-    LH_LET(exchange, current(roster.epoch, roster.vector));
+    LH_LET(exchange, current(from, roster.epoch, roster.vector));
     return exchange ? exchange->take(from, roster, turn) : late(roster.vector.round, turn);
   }
 
   // Takes a note. A note to the own node stands in no queue, but a view may overtake it.
   Status take(Rank from, const AttemptMessage& note, Turn& turn) {
     if (note.vector.origin != from) return malformed("note in another's name");
-    LH_LET(is_late, this->is_late(note.epoch, note.vector));
+    Exchange* exchange = find(note.vector.range, from);
+    LH_LET(is_late, this->is_late(note.epoch, note.vector, exchange));
     if (!team_.index_of(from) && team_.server != from)
       return malformed("note of who takes no part");
-    Exchange* exchange = find(note.vector.range);
     if (exchange && note.epoch == team_.epoch) return exchange->take(from, note, turn);
     if (!is_late && from != team_.self) return malformed("note without a share before");
     return late(note.vector.round, turn);
@@ -164,11 +179,11 @@ class Group {
     return Ok{};
   }
 
-  // Returns the exchange of a message or piece of an attempt; null: it is late. An Error: only a
-  // broken peer sends it.
-  Result<Exchange*> current(Epoch epoch, const VectorId& vector) {
-    LH_LET(is_late, this->is_late(epoch, vector));
-    Exchange* const exchange = find(vector.range);
+  // Returns the exchange of a peer's message or piece of an attempt; null: it is late. An Error:
+  // only a broken peer sends it.
+  Result<Exchange*> current(Rank from, Epoch epoch, const VectorId& vector) {
+    Exchange* const exchange = find(vector.range, from);
+    LH_LET(is_late, this->is_late(epoch, vector, exchange));
     if (!exchange && !is_late) return malformed("message of a vector that no node has announced");
     return is_late ? nullptr : exchange;
   }
@@ -216,7 +231,9 @@ class Group {
   }
 
   const GroupMembers& team() const { return team_; }
-  std::map<std::uint32_t, Exchange>& exchanges() { return exchanges_; }  // by range
+  std::multimap<std::uint32_t, Exchange>& exchanges() { return exchanges_; }  // by range
+  // Returns the first exchange of the range; null: there is none.
+  Exchange* find(std::uint32_t range) { return first_of(exchanges_, range); }
   bool frozen() const { return !awaiting_reports_.empty(); }
   // Returns true if all live members have closed it, or none lives: no node will ask for anything.
   bool over() const {
@@ -227,7 +244,10 @@ class Group {
         team_.members, [&](Rank rank) { return rank == team_.self || closed_by_.contains(rank); });
   }
 
-  bool has(std::uint32_t range) const { return exchanges_.contains(range); }
+  // Returns the exchange that the announcement fits; null: there is none.
+  Exchange* find(const Announcement& share) {
+    return find(share.vector.range, share.length, share.exact);
+  }
   // Returns the number of exchanges that this peer has begun and this node has not, with the group
   // itself if it is one.
   std::size_t opened_by(Rank peer) const {
@@ -237,6 +257,7 @@ class Group {
   }
 
   void set_opener(Rank peer) { opener_ = peer; }
+  std::optional<Rank> opener() const { return opener_; }
   void state(Archive& ar) {
     ar(team_, opener_, awaiting_reports_, heard_, reported_to_, reports_, told_);
     ar(closed_, closed_told_, closed_by_);
@@ -260,32 +281,65 @@ class Group {
  private:
   Result<Exchange*> exchange(const VectorId& key, std::uint64_t length, bool exact,
                              std::optional<Rank> opener) {
-    if (Exchange* known = find(key.range)) {
-      if (known->length() == length && known->exact() == exact) return known;
-      return invalid("vectors of " + std::to_string(known->length()) + " and of " +
+    if (Exchange* known = find(key.range, length, exact)) return known;
+    const Exchange* other = opener ? find(key.range, *opener) : find(key.range);
+    const bool may_be_several = common_.topology->has_plans();
+    if (other && (other->decided || (opener && (other->has_announced(*opener) || !may_be_several))))
+      return invalid("vectors of " + std::to_string(other->length()) + " and of " +
                      std::to_string(length) +
                      " values, or unlike codings, in one mean; run the same job on all sites");
-    }
-    if (exchanges_.size() >= kMostRanges) return malformed("too many ranges");
+    const auto decided = [](const auto& one) { return one.second.decided; };
+    if (!opener && std::size_t(std::ranges::count_if(exchanges_, decided)) >= kMostRanges)
+      return malformed("too many ranges");
     if (length == 0 || length > common_.longest_vector())
       return malformed("vector of " + std::to_string(length) + " values, longer than the model");
     const Round first = told(key.range);
-    Exchange& fresh = exchanges_
-                          .try_emplace(key.range, common_, team_,
-                                       VectorId{first, number_, key.range}, length, exact)
-                          .first->second;
+    Exchange& fresh =
+        exchanges_
+            .emplace(std::piecewise_construct, std::forward_as_tuple(key.range),
+                     std::forward_as_tuple(common_, team_, VectorId{first, number_, key.range},
+                                           length, exact))
+            ->second;
     fresh.borrowed = common_.newcomer() && (number_ == 0 || first > 0);
     fresh.opener = opener;
     return &fresh;
   }
 
-  Exchange* find(std::uint32_t range) { return find_in(exchanges_, range); }
-  const Exchange* find(std::uint32_t range) const { return find_in(exchanges_, range); }
+  const Exchange* find(std::uint32_t range) const { return first_of(exchanges_, range); }
+  Exchange* find(std::uint32_t range, std::uint64_t length, bool exact) {
+    return find_if(
+        range, [&](const Exchange& one) { return one.length() == length && one.exact() == exact; });
+  }
+  // Returns the exchange that this peer has announced; else any.
+  Exchange* find(std::uint32_t range, Rank peer) {
+    Exchange* announced =
+        find_if(range, [&](const Exchange& one) { return one.has_announced(peer); });
+    return announced ? announced : find(range);
+  }
+  Exchange* find_if(std::uint32_t range, auto&& is_it) {
+    for (auto [at, end] = exchanges_.equal_range(range); at != end; ++at)
+      if (is_it(at->second)) return &at->second;
+    return nullptr;
+  }
+
+  // Ends the other exchanges of this range.
+  void decide(std::uint32_t range, Exchange& right, Turn& turn) {
+    if (std::exchange(right.decided, true)) return;
+    for (auto [at, end] = exchanges_.equal_range(range); at != end;) {
+      Exchange& one = at->second;
+      if (&one == &right) {
+        ++at;
+        continue;
+      }
+      turn.record("refused", one.next(), double(one.announced()));
+      one.end_attempts();
+      at = exchanges_.erase(at);
+    }
+  }
 
   // Returns an Error if only a broken peer sends a message of this attempt.
-  Result<bool> is_late(Epoch epoch, const VectorId& vector) const {
+  Result<bool> is_late(Epoch epoch, const VectorId& vector, const Exchange* exchange) const {
     if (epoch > team_.epoch) return malformed("message of an epoch to come");
-    const Exchange* exchange = find(vector.range);
     const Round lowest = exchange ? exchange->lowest() : told(vector.range);
     if (epoch < team_.epoch || vector.round < lowest) return true;
     if (vector.round > lowest + 1)
@@ -357,7 +411,7 @@ class Group {
   // A server gets no reports: it learns the round from announcements.
   Status follow(const Announcement& share, Rank from) {
     const bool must_hear = frozen() || !team_.takes_part();
-    if (share.epoch != team_.epoch || find(share.vector.range) || !must_hear) return Ok{};
+    if (share.epoch != team_.epoch || find(share) || !must_hear) return Ok{};
     LH_LET(found, exchange(share.vector, share.length, share.exact, from));
     found->follow(share.vector.round);
     return Ok{};
@@ -386,7 +440,7 @@ class Group {
   Common& common_;
   const std::uint32_t number_;
   GroupMembers team_;
-  std::map<std::uint32_t, Exchange> exchanges_;  // by range
+  std::multimap<std::uint32_t, Exchange> exchanges_;  // by range
   std::optional<Rank> opener_;  // rank that first sent something of it; absent: this node
   // In this epoch: ranks whose reports are awaited or have arrived, and ranks that have this
   // node's.

@@ -7,6 +7,8 @@
 #include "longhaul/base/testing/archived.h"
 #include "longhaul/base/testing/effort.h"
 #include "longhaul/core/testing/plain_transfer.h"
+#include "longhaul/overlay/plan_agreement.h"
+#include "longhaul/overlay/testing/fed_node.h"
 #include "longhaul/overlay/testing/forms.h"
 #include "longhaul/overlay/tsengine_messages.h"
 
@@ -59,6 +61,7 @@ TEST_F(Liar, SharesThatCannotBe) {
   EXPECT_FALSE(share({0, vector(), 16, true, 1})) << "another coding";
   EXPECT_FALSE(share({0, vector(), 16, false, std::nan("")})) << "no weight";
   EXPECT_FALSE(share({0, vector(), 16, false, -1})) << "a negative weight";
+  EXPECT_FALSE(share({0, vector(), 16, false, 1e191})) << "sums of such could not be sent";
   EXPECT_FALSE(share({0, {{0, 0, 7}, 1}, std::uint64_t{1} << 40, false, 1})) << "a huge vector";
   EXPECT_TRUE(share({0, vector(), 16, false, 1}));
   EXPECT_FALSE(share({0, vector(), 16, false, 1})) << "for the second time";
@@ -113,6 +116,77 @@ TEST_F(Liar, ARefusedMessageHasNoEffect) {
   EXPECT_EQ(size(), before);
   exchange_.run();
   EXPECT_EQ(exchange_.disagreement(), "");
+}
+
+// The root sends the sum of all weights.
+TEST_F(Liar, NoWeightMakesTheRootFail) {
+  ASSERT_TRUE(share({0, vector(), 16, false, kMostOwnWeight}));
+  exchange_.run();
+  EXPECT_TRUE(exchange_.net().failed.empty());
+  EXPECT_GT(exchange_.net().records["refused"], 0) << "parts of another weight";
+}
+
+// A node that has begun nothing yet, or a server, hears first from a liar how long vectors are.
+TEST(Liars, ALengthThatAPeerSaysFirstStopsNoOther) {
+  for (const ExchangeConfig& form : testing::forms()) {
+    ExchangeConfig c = form;
+    c.workers = 3;
+    c.length = 96;
+    c.chunk_bytes = 16;
+    c.rounds = 1;
+    for (const bool longer : {true, false}) {
+      Exchange exchange(c);
+      const Rank liar = 2, to = c.server ? 3 : 0;
+      const Announcement lie{0, {{0, 0, 0}, liar}, c.length + (longer ? 1 : 0), !longer, 1};
+      const bool heard = bool(exchange.net().inject(liar, to, message(kOverlay, lie)));
+      const auto start = [&](Rank rank) {
+        exchange.net().act(rank, [&](Turn& turn) { exchange.at(rank).start(turn); });
+        for (int i = 0; i < 20'000 && exchange.net().step(); ++i) {  // hasty deadlines pass again
+        }
+      };
+      start(1);
+      start(0);
+      start(liar);  // now it says the truth
+      EXPECT_TRUE(exchange.net().failed.empty()) << testing::name(c);
+      // The coordinator of tsengine has one plan for a vector: it keeps that of the liar.
+      for (Rank rank = 0; rank < c.workers && c.kind != "tsengine"; ++rank)
+        EXPECT_TRUE(exchange.at(rank).done())
+            << testing::name(c) << ": " << exchange.at(rank).overlay().waiting_for();
+      if (heard && c.kind != "tsengine")
+        EXPECT_GT(exchange.net().records["refused"], 0) << testing::name(c);
+    }
+  }
+}
+
+// It would be summed along trees that this node alone plans.
+TEST(Liars, ASharesBeforeTheFirstPlanOfAForestIsRefused) {
+  Exchange exchange({.kind = "forest", .workers = 3, .length = 96, .chunk_bytes = 16});
+  const Announcement early{0, {{0, 0, 0}, 2}, 96, false, testing::weight_of(2)};
+  for (const Rank to : {0u, 1u})
+    EXPECT_FALSE(exchange.net().inject(2, to, message(kOverlay, early))) << to;
+  exchange.run();
+  EXPECT_EQ(exchange.disagreement(), "");
+}
+
+// A share of the next round opens its attempt. If that round has new trees, only a liar's share can
+// precede their plan.
+TEST(Liars, AnEarlyShareKeepsNoOldTrees) {
+  testing::FedNode node(2, {.kind = "forest", .learned = true});
+  const auto plan = [&](std::uint32_t version, Round start) {
+    const std::vector<std::uint16_t> star(4, 2);
+    const forest::NewPlan plan{version, start, {{2, star, star, 1}}, 1.0 / version};
+    EXPECT_TRUE(node.hear(0, forest::write(plan))) << node.last_error();
+    for (const Rank from : {1u, 3u})
+      EXPECT_TRUE(node.hear(from, forest::write(forest::PlanAck{version, digest_of(plan)})));
+  };
+  EXPECT_FALSE(node.share_of(3, 0)) << "before the first plan";
+  plan(1, 0);
+  node.begin(0);
+  ASSERT_TRUE(node.share_of(3, 1));
+  EXPECT_FALSE(node.share_of(3, 1)) << "a second one";
+  plan(2, 1);
+  EXPECT_TRUE(node.share_of(3, 1)) << "of these trees";
+  EXPECT_TRUE(node.share_of(1, 0)) << "round 0 goes on";
 }
 
 // Whoever owns a piece may say that its mean is there before it has this node's part. If the round

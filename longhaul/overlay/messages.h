@@ -11,6 +11,8 @@ namespace longhaul::overlay {
 
 // Above this weight, weight times value could leave the range of double.
 inline constexpr double kMostWeight = 1e200;
+// That of one contribution: the sum over all members, 2^20 at most, is below kMostWeight.
+inline constexpr double kMostOwnWeight = 1e190;
 
 enum class Phase : std::uint8_t {
   part = 0,    // a contribution, or a mean of the contributions so far
@@ -29,7 +31,7 @@ struct Announcement {
   double weight = 0;                       // 0: no contribution, no pieces follow
   std::vector<std::uint8_t> members = {};  // members of the group; empty: all workers
   LONGHAUL_FIELDS(epoch, vector, (length, .min = 1, .max = 0x1p40), exact,
-                  (weight, .min = 0, .max = kMostWeight),
+                  (weight, .min = 0, .max = kMostOwnWeight),
                   (members, .doc = "bits by rank", .max = 1 << 17))
 };
 

@@ -106,9 +106,10 @@ class PlanAttempt final : public Attempt {
     const std::uint32_t place = *spec_.team->place_of(arrival.from);
     if (done_[piece]) return refuse(arrival.from, "a part that was not awaited");
     // Parts that arrive before all announcements get their weights from these later.
-    const auto weight = announced(piece, *upstream_child_of(branch_of(piece), place));
-    if (weight && arrival.weight != *weight)
-      return refuse(arrival.from, "a weight unlike the shares of those below it");
+    const std::size_t child = *upstream_child_of(branch_of(piece), place);
+    const auto weight = announced(piece, child);
+    const bool fits = weight ? arrival.weight == *weight : counts_sender(arrival, piece, child);
+    if (!fits) return refuse(arrival.from, "a weight unlike the shares of those below it");
     if (adds_up()) {
       sum_of(piece).add(place, std::move(arrival.values), weights_);
     } else {
@@ -220,6 +221,14 @@ class PlanAttempt final : public Attempt {
     const Known& known = known_.at(trees_.tree_of(piece));
     if (known.unknown > 0) return std::nullopt;
     return known.upstream_children[child];
+  }
+
+  // in_turn: Returns true if the sum of weights that came with a part contains the sender's.
+  bool counts_sender(const Arrival& part, std::size_t piece, std::size_t child) const {
+    if (!is(Sums::in_turn)) return true;
+    const UpstreamChild& sender = branch_of(piece).upstream_children[child];
+    const double own = weights_[sender.place];
+    return sender.leaf ? part.weight == own : part.weight >= own;
   }
 
   // in_turn: the weight of a part comes with it.

@@ -182,6 +182,21 @@ TEST(RingAttempt, PartsComeFromTheMemberBeforeInTheirCodingAndOnce) {
   EXPECT_TRUE(node.admits(0, node.own(0), 5));
 }
 
+// Otherwise the roster would count a member whose part the mean lacks.
+TEST(RingAttempt, APartWeighsWhatItsSenderAnnounced) {
+  RingNode node(1);
+  node.contribute(1);
+  ASSERT_TRUE(node.share(0, 3));
+  for (const double wrong : {0.0, 2.0, 4.0})
+    EXPECT_FALSE(node.give(0, node.own(0), 4, wrong, 1)) << wrong;
+  EXPECT_FALSE(node.give(0, node.mixed(0), 2, 2.5, 1)) << "less than its own";
+  EXPECT_EQ(node.context.posts.size(), 1u) << "its own pieces, that start here";
+  node.give(node.own(0), 4, 3, 1);
+  EXPECT_EQ(node.last(), (testing::Post{node.mixed(1), 2u, 4}));
+  node.give(node.mixed(0), 2, 5, 1);
+  EXPECT_EQ(node.last(), (testing::Post{node.mean(1), 2u, 6}));
+}
+
 TEST(RingAttempt, MeansComeFromTheMemberBeforeInTheOwnersNameAndNotTooEarly) {
   RingNode node(1);
   ASSERT_TRUE(node.share(0, 1));

@@ -28,6 +28,9 @@ void visit_phases(auto& self, auto&& visit) {
 struct TopologyOutput {
   std::vector<std::pair<Rank, TopologyMessage>> told;  // to other members, without their epoch
   std::vector<std::tuple<std::string, Round, double>> figures;  // of the run
+  // First round of new trees of the parameters. No node has contributed to it: attempts at it, or
+  // at later rounds, are a liar's.
+  std::optional<Round> planned_from = {};
   void carry_out(Epoch epoch, Turn& turn) {
     for (auto& [to, notice] : told) {
       notice.epoch = epoch;
@@ -55,6 +58,8 @@ class Topology {
   virtual std::optional<ReducePlan> plan(const Partition&, const GroupMembers&) const {
     return std::nullopt;
   }
+  // Returns false if plan() never returns a plan.
+  virtual bool has_plans() const { return true; }
   virtual std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const {
     return std::make_unique<PlanAttempt>(spec);
   }
@@ -69,6 +74,8 @@ class Topology {
     Round since = 0;
     // Reason why this node may not contribute yet; nothing: it may.
     std::optional<std::string> hold = {};
+    // False: the plan has not arrived, and no node contributes before it has arrived everywhere.
+    bool known = true;
   };
   virtual Standing standing(const VectorId&) const { return {}; }  // asked after each message
   virtual ReducePlan plan_since(Round, const Partition&) const { return {}; }

@@ -49,6 +49,7 @@ class TsEngine final : public ServedTopology {
         config_{config.greed, config.expire, config.ema, from_seconds(config.deadline),
                 from_seconds(config.unknown_deadline)},
         seed_(place.seed) {}
+  bool has_plans() const override { return false; }
   std::unique_ptr<Attempt> open(const ExchangeSpec& spec) const override {
     return std::make_unique<tsengine::Agent>(spec, buckets_, streamed_,
                                              *coordinators_.at(spec.key.group));

@@ -110,7 +110,7 @@ class ESync final : public RoundsWithDeadline {
   }
 
   void on_step(const StepResult& step, Turn&) override {
-    if (step_s_) taken_.add(step);
+    if (!times_copy()) taken_.add(step);
     step_s_ = seconds(step.elapsed);
   }
 
@@ -145,19 +145,23 @@ class ESync final : public RoundsWithDeadline {
  private:
   static constexpr TimerId kUnanswered{1};
   bool is_public() const { return config_.mode == "public"; }
+  // Returns true before this worker has timed a step, in the first round: it steps on a copy. A
+  // returned worker times its first step of the round instead, as the others wait for its update.
+  bool times_copy() const { return !step_s_ && round() == 0; }
 
-  // base = w; k = 0. Before the first round, a step on a copy is timed.
+  // base = w; k = 0
   void begin_round(Turn& turn) override {
     if (began_) times_.add(turn.now() - *began_);
     began_ = turn.now();
     if (continues_late(turn)) return;
-    granted_ = is_public() ? 0 : 1;  // every worker takes one step without asking
+    // Every worker takes one step without asking; public: unless it can ask with a time.
+    granted_ = is_public() && (step_s_ || times_copy()) ? 0 : 1;
     last_ = false;
     is_cut_ = false;
     taken_ = {};
     const bool limited = config_.round_deadline > 0 && step_s_;
     begin_steps(limited ? times_.medians(config_.round_deadline) : std::nullopt, turn);
-    if (step_s_) return;
+    if (!times_copy()) return;
     computing_ = true;
     turn.compute(ScratchStep{});
   }
@@ -190,7 +194,7 @@ class ESync final : public RoundsWithDeadline {
     turn.set_timer(*this, kUnanswered, turn.now() + from_seconds(patience));
   }
 
-  // Drops the sender's times and steps. This worker times a step of its own before it asks.
+  // Drops the sender's times and steps.
   void on_returned(Turn& turn) override {
     RoundsWithDeadline::on_returned(turn);
     began_.reset();
@@ -223,7 +227,8 @@ class ESync final : public RoundsWithDeadline {
     computing_ = true;
     turn.compute(LocalStep{});
     const std::uint32_t left = granted_ - taken_.steps;
-    if (!is_public() && !last_ && !states_->asking() && left <= look_ahead()) ask(left, turn);
+    if (!is_public() && step_s_ && !last_ && !states_->asking() && left <= look_ahead())
+      ask(left, turn);
   }
 
   // QUERY(t, k, c, d)

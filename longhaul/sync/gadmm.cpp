@@ -253,9 +253,6 @@ class Gadmm final : public PeerStrategy {
     const bool is_new = !seen_.contains(from);
     if (is_new && content.kind() != ContentKind::doubles)
       return malformed("a model of a new neighbour that is not in fp64");
-    if (model.header.end > 0 && model.header.end < done_)
-      return malformed("an end of the run that has passed");
-    stopping_.learn_end(model.header.end);
     if (!is_new) awaited_.erase(from);
     std::vector<double>& seen = seen_[from];
     if (place_.phantom) return Ok{};
@@ -276,14 +273,12 @@ class Gadmm final : public PeerStrategy {
     const std::vector<Rank> ranks =
         those_of(position_.neighbours, [&](Rank rank) { return needs_model(rank); });
     if (!ranks.empty()) return models_.waiting_for(ranks);
-    return "figures of iteration " + std::to_string(stopping_.next()) + " of ranks" +
-           listed(stopping_.missing(workers()));
+    return stopping_.waiting_for(workers());
   }
 
   std::optional<Work> begin_round(Turn& turn) override {
     if (!has_position_) find_position(turn);
-    if (!read_models(turn) || stopping_.holds_back(done_, place_.self, workers()))
-      return std::nullopt;
+    if (!read_models(turn) || stopping_.holds_back(done_, turn)) return std::nullopt;
     if (!is_admm()) return FullGradient{point(done_), true};
     LocalSolve work;
     work.summed = true;
@@ -378,8 +373,7 @@ class Gadmm final : public PeerStrategy {
   }
 
   void send(const std::vector<Rank>& to, VectorContent content, Turn& turn) {
-    models_.send(to, {.end = stopping_.end()}, std::move(content), {.group = 0},
-                 within(models_.channel(), turn));
+    models_.send(to, {}, std::move(content), {.group = 0}, within(models_.channel(), turn));
   }
 
   const Config config_;

@@ -13,9 +13,11 @@
 // (present()). So no worker waits for a round that its peer has passed, and the worker with the
 // fewest rounds can always continue.
 //
-// A returned worker receives the senior worker's model at a step boundary. It enters in the
-// latest round of its older peers, those that have taken part longer, which wait for it. So it is
-// never behind all of its peers, and returns do not increase the maximum lead of a worker.
+// A returned worker receives the senior worker's model at a step boundary. It enters in the latest
+// round that two of its older peers have reached, those that have taken part longer, which wait for
+// it. So it is never ahead of all workers or behind all, whatever one of them says, and returns do
+// not increase the maximum lead of a worker.
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "longhaul/core/registry.h"
+#include "longhaul/core/sample_count.h"
 #include "longhaul/core/vector_channel.h"
 #include "longhaul/sync/flat.h"
 #include "longhaul/sync/gossip/ends_in_mean.h"
@@ -184,7 +187,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   void on_computed(const Computed& computed, Turn& turn) override {
     if (phase_ != Phase::computing) return;  // the run has failed
     if (has_train_loss_ && !turn.place().phantom) turn.record("train_loss", done_, computed.loss);
-    samples_ += double(computed.samples);
+    samples_ = std::min(samples_ + double(computed.samples), kMostSamples);
     phase_ = Phase::exchanging;
     asked_ = turn.now();
     if (!begins_again_) on_steps_done(computed, turn);
@@ -379,7 +382,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // Counts one more round as done, with the current model.
   void count_round(Turn& turn) {
     const auto live = live_workers(turn).size();
-    stop_.round_done(done_++, turn.params(), std::uint64_t(std::llround(samples_ * double(live))),
+    stop_.round_done(done_++, turn.params(), plus_samples(0, samples_ * double(live)),
                      within(stop_, turn));
   }
 
@@ -411,23 +414,34 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     return true;
   }
 
+  // Goes on in the latest round that two of its older peers have reached: a false one would send
+  // this node ahead of all others. Of a single peer, the model of this node tells what can be.
   bool enter_run(Turn& turn) {
     const std::vector<Rank> older = older_peers();
-    if (!unknown(older).empty() || !pass_rounds(older, turn)) return false;
+    if (!unknown(older).empty()) return false;
+    std::vector<Round> said;
+    for (const Rank peer : older) said.push_back(rounds_.at(peer));
+    if (said.size() == 1) said.push_back(done_ + apart_);
+    std::ranges::sort(said, std::greater());
+    if (!pass_rounds(said.empty() ? done_ : said[1], turn)) return false;
     send_round(turn);
     return true;
   }
 
+  // All workers find the same round. The one behind all others may be false, and so is a round
+  // further ahead of the next one than workers can be.
   bool begin_latest(Turn& turn) {
     if (!has_begun_view_) return false;
     begins_again_ = false;
-    return pass_rounds(peers_, turn);
+    std::vector<Round> said;
+    for (const auto& [rank, round] : rounds_) said.push_back(round);
+    std::ranges::sort(said);
+    const Round most = said[said.size() > 2 ? 1 : 0] + apart_;
+    return pass_rounds(*std::prev(std::ranges::upper_bound(said, most)), turn);
   }
 
-  // Passes the rounds before the latest one of these peers with the current model.
-  bool pass_rounds(const std::vector<Rank>& peers, Turn& turn) {
-    Round first = done_;
-    for (const Rank peer : peers) first = std::max(first, rounds_.at(peer));
+  // Passes the rounds before this one with the current model.
+  bool pass_rounds(Round first, Turn& turn) {
     if (first > done_ + kMostMissed * apart_) {
       fail(malformed("a peer says that it is in round " + std::to_string(first) +
                      "; the model of this worker is of round " + std::to_string(done_)),

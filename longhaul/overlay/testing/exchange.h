@@ -61,6 +61,7 @@ struct ExchangeConfig {
     return Grouping{0, {}, round, false};
   };
   std::function<std::unique_ptr<Topology>()> topology = {};  // in place of one that has a name
+  std::function<std::unique_ptr<Transfer>(const Place&)> transfer = {};  // absent: PlainTransfer
 };
 
 inline std::string name(const ExchangeConfig& c) {
@@ -126,7 +127,8 @@ inline bool sums_on_the_way(const ExchangeConfig& c) {
 
 inline std::unique_ptr<Overlay> make_overlay(const ExchangeConfig& c, const Place& place) {
   OverlayParts parts;
-  parts.transfer = std::make_unique<PlainTransfer>(/*scrambles=*/true);
+  parts.transfer =
+      c.transfer ? c.transfer(place) : std::make_unique<PlainTransfer>(/*scrambles=*/true);
   parts.make_codec = [&c](bool feedback) -> std::unique_ptr<Codec> {
     if (c.lossy) return std::make_unique<Coarse>(feedback);
     return std::make_unique<Exact>(c.sparse);

@@ -4,24 +4,27 @@
 //   published    |sum_n f_n(theta_n) - F*| < tolerance, which may be a change of sign alone
 //   settled      the same, from there on: in `hold` consecutive iterations
 //   every_model  max_n F(theta_n) - F* < tolerance
-// (published: JMLR 2020 and its published code; the other rules are not from there.) The lowest
+// (published: JMLR 2020 and its published code; the other rules are not from there.) The senior
 // worker judges by the figures that all workers report: f_n(theta_n), or F(theta_n) for
 // every_model.
 //
-// With n workers the judge is at most n rounds ahead of the judged ones (holds_back()). If it finds
-// in round k that the rule holds, its models of round k + n + 1 or earlier carry the end. With any
-// chains, each round reaches one more worker, so all workers know the end n rounds later. In a new
-// view, workers that know the end send it to all others.
+// With n workers, none is n rounds ahead of another, and the judge is at most n + 1 ahead of the
+// round that it judges next (holds_back()). If the rule holds, the judge sends the end, 2 n + 2
+// rounds after that one, to all workers. They answer, and until all have, the judge stays where it
+// is: no worker reaches the end before all know it. In a new view the judge sends it again. A new
+// judge that has not received it judges anew, and the others forget it: none has reached it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "longhaul/base/archive.h"
 #include "longhaul/core/machine.h"
+#include "longhaul/sync/flat.h"
 
 namespace longhaul::sync::gadmm {
 
@@ -33,10 +36,10 @@ class Stopping final : public Machine {
     double value = 0;
     LONGHAUL_FIELDS((round, .max = 0x1p50), (value, .min = -1e300, .max = 1e300))
   };
-  struct End {  // to all workers of a new view
+  struct End {  // from the judge to all workers, and their answers
     LONGHAUL_MESSAGE(2, "end");
     Round after = 0;
-    LONGHAUL_FIELDS((after, .doc = "rounds of the run", .max = 0x1p50))
+    LONGHAUL_FIELDS((after, .doc = "rounds of the run", .min = 1, .max = 0x1p50))
   };
   using Messages = MessageList<Figure, End>;
 
@@ -60,20 +63,25 @@ class Stopping final : public Machine {
   bool wants_scores() const { return config_.rule == "every_model"; }
   // Rounds of the run; 0: unknown.
   Round end() const { return end_; }
-  void learn_end(Round after) {
-    if (after > 0 && is_on()) end_ = after;
-  }
   bool is_over(Round rounds_done) const { return end_ > 0 && rounds_done >= end_; }
-  // Returns true if this worker, of these live ones, must not begin the round before it has more
-  // figures.
-  bool holds_back(Round round, Rank self, const RankList& live) const {
-    return is_on() && end_ == 0 && has_begun_ && live.front() == self && round > next_ + workers_;
+  // Returns true if this worker must not begin the round before it has more figures or answers.
+  bool holds_back(Round round, const Turn& turn) const {
+    if (!is_on() || !is_senior(turn)) return false;
+    if (end_ == 0) return has_begun_ && round > next_ + workers_;
+    return !unheard_.empty() && round + workers_ + 1 >= end_;
+  }
+  // Returns what this worker waits for while it is held back.
+  std::string waiting_for(const std::vector<Rank>& live) const {
+    if (end_ > 0) return "answers to the end of the run of ranks" + listed(unheard_);
+    return "figures of iteration " + std::to_string(next_) + " of ranks" + listed(missing(live));
   }
 
   // Called in a new view, before this node's round is sent: no worker begins the view without it.
   void enter_view(Turn& turn) {
-    for (const Rank rank : live_workers(turn))
-      if (end_ > 0 && rank != turn.self()) turn.send(rank, End{end_}, {}, kControl);
+    unheard_.clear();
+    const Rank judge = senior_worker(turn.place(), turn.view());
+    if (judge == turn.self()) return tell_end(turn);
+    if (told_by_ != judge) end_ = 0;
   }
 
   // Called at the end of a round with f_n(theta_n), mu/2 |theta_n|^2, and theta_n.
@@ -101,12 +109,7 @@ class Stopping final : public Machine {
     return dispatch(Messages{}, message, [&](const auto& m) -> Status {
       if (!is_on() || !turn.place().member(from).is(Role::worker))
         return malformed("a figure or an end where no rule ends the run");
-      if constexpr (std::is_same_v<std::decay_t<decltype(m)>, End>) {
-        learn_end(m.after);
-        return Ok{};
-      } else {
-        return take(from, m, message.epoch, turn);
-      }
+      return message.epoch == turn.view().epoch ? take(from, m, turn) : Status(Ok{});
     });
   }
 
@@ -163,16 +166,37 @@ class Stopping final : public Machine {
   // Returns the first round in which the rule held.
   std::optional<Round> holds_since() const { return fired_; }
   void state(Archive& ar) override {
-    ar(has_begun_, next_, since_, fired_, figures_, penalties_, end_);
+    ar(has_begun_, next_, since_, fired_, figures_, penalties_, end_, told_by_, unheard_);
   }
 
  private:
-  Status take(Rank from, const Figure& figure, Epoch epoch, Turn& turn) {
-    if (epoch != turn.view().epoch) return Ok{};
+  Status take(Rank from, const End& end, Turn& turn) {
+    const bool is_answer = is_senior(turn);
+    if (!is_answer && from != senior_worker(turn.place(), turn.view()))
+      return malformed("an end of the run by who does not judge it");
+    if (end.after != end_ && (is_answer || end_ > 0))
+      return malformed("another end of the run than after " + std::to_string(end_) + " rounds");
+    if (is_answer) return unheard_.erase(from), Ok{};
+    end_ = end.after;
+    told_by_ = from;
+    turn.send(from, end, {}, kControl);
+    return Ok{};
+  }
+
+  void tell_end(Turn& turn) {
+    if (end_ == 0) return;
+    for (const Rank rank : live_workers(turn)) {
+      if (rank == turn.self()) continue;
+      unheard_.insert(rank);
+      turn.send(rank, End{end_}, {}, kControl);
+    }
+  }
+
+  Status take(Rank from, const Figure& figure, Turn& turn) {
     // A worker is at most n + 1 rounds ahead of the judge, and the judge n of its next round.
     const auto unjudged =
         std::ranges::count_if(figures_, [&](const auto& one) { return one.second.contains(from); });
-    if (live_workers(turn).front() != turn.self() || std::uint64_t(unjudged) > 2 * workers_ + 2)
+    if (!is_senior(turn) || std::uint64_t(unjudged) > 2 * workers_ + 2)
       return malformed("an unexpected figure");
     add(from, figure.round, figure.value);
     apply(turn);
@@ -181,9 +205,9 @@ class Stopping final : public Machine {
 
   void report(Round round, double figure, Turn& turn) {
     if (end_ > 0) return;
-    const Rank lowest = live_workers(turn).front();
-    if (lowest != turn.self()) return turn.send(lowest, Figure{round, figure}, {}, kControl);
-    add(lowest, round, figure);
+    const Rank judge = senior_worker(turn.place(), turn.view());
+    if (judge != turn.self()) return turn.send(judge, Figure{round, figure}, {}, kControl);
+    add(judge, round, figure);
     apply(turn);
   }
 
@@ -192,6 +216,7 @@ class Stopping final : public Machine {
     if (end_ > 0 || !fired_) return;
     end_ = next_ + 2 * workers_ + 2;
     turn.record("rule_holds", *fired_, 1);
+    tell_end(turn);
   }
 
   const Config config_;
@@ -203,6 +228,8 @@ class Stopping final : public Machine {
   std::map<Round, std::map<Rank, double>> figures_;
   std::map<Round, double> penalties_;  // by rounds whose score is pending
   Round end_ = 0;
+  std::optional<Rank> told_by_;  // the judge that sent it
+  std::set<Rank> unheard_;       // at the judge: workers that have not answered
 };
 
 }  // namespace longhaul::sync::gadmm

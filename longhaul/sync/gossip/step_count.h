@@ -71,6 +71,9 @@ class StepCount final : public Machine {
         if (is_senior(turn)) count(from, m, turn);
       } else {
         if (m.rounds > config_.max_rounds) return malformed("more rounds than the run has");
+        const bool counts = is_senior(turn) ? heirs_.erase(from) > 0
+                                            : from == senior_worker(turn.place(), turn.view());
+        if (!counts) return malformed("rounds of the run by who does not count them");
         if (is_over() || (m.rounds <= known_.rounds && m.reason == Reason::none)) return Ok{};
         if (const auto report = report_between(known_.rounds, m.rounds);
             report && turn.place().own_tests)
@@ -95,6 +98,8 @@ class StepCount final : public Machine {
       }
     if (senior == senior_worker(turn.place(), before)) return;
     if (senior == turn.self()) {
+      const RankList live = live_workers(turn);
+      heirs_ = {live.begin(), live.end()};
       count(senior, own_, turn);
       return tell_all(turn);
     }
@@ -109,7 +114,7 @@ class StepCount final : public Machine {
     tell_all(turn);
   }
 
-  void state(Archive& ar) override { ar(own_, taken_, before_, known_, due_, open_); }
+  void state(Archive& ar) override { ar(own_, taken_, before_, known_, due_, open_, heirs_); }
 
  private:
   // Called at the senior. Counts only grow, so repeated or late messages change nothing.
@@ -156,6 +161,7 @@ class StepCount final : public Machine {
   RoundsDone known_;
   std::optional<Round> due_;
   std::set<Round> open_;  // reported and not scored, at most lag + 1
+  std::set<Rank> heirs_;  // at a new senior: workers that may still send the rounds of the last one
 };
 
 }  // namespace longhaul::sync::gossip

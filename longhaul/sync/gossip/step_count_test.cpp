@@ -83,6 +83,9 @@ TEST(StepCount, AWorkerTellsTheSeniorAndBelievesIt) {
   EXPECT_TRUE(worker.hear(0, StepCount::RoundsDone{2, Reason::none}));
   EXPECT_EQ(worker.count.rounds(), 3u);
   EXPECT_FALSE(worker.hear(0, StepCount::RoundsDone{5, Reason::none}));
+  EXPECT_FALSE(worker.hear(2, StepCount::RoundsDone{3, Reason::target})) << "not the senior";
+  Counting senior(0, {.max_rounds = 4});
+  EXPECT_FALSE(senior.hear(2, StepCount::RoundsDone{3, Reason::target})) << "it counts itself";
   EXPECT_TRUE(worker.hear(0, StepCount::RoundsDone{3, Reason::target}));
   EXPECT_TRUE(worker.count.is_over());
   for (int unit = 0; unit < 11; ++unit) worker.count.took(8, worker.node.turn);
@@ -105,6 +108,7 @@ TEST(StepCount, ANewSeniorHearsWhatTheOthersKnowAndTellsAll) {
     EXPECT_EQ(send.to, 1u);
     EXPECT_TRUE(next.count.on_message(2, send.message, next.node.turn));
   }
+  EXPECT_FALSE(next.hear(2, StepCount::RoundsDone{6, Reason::target})) << "once";
   EXPECT_TRUE(next.count.is_over());
   EXPECT_EQ(next.count.rounds(), 5u);
   EXPECT_EQ(next.told().back().reason, Reason::target);
