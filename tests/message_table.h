@@ -15,7 +15,6 @@
 #include "longhaul/sync/adpsgd.h"
 #include "longhaul/sync/async_diloco.h"
 #include "longhaul/sync/dpsgd.h"
-#include "longhaul/sync/ds_sync.h"
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync.h"
@@ -63,7 +62,6 @@ void for_each_message(Visit&& visit) {
   family("gossip/final", sync::gossip::FinalReturn::Messages{});
   family("sync/shuffle", sync::shuffle::ScheduleSwitch::Messages{});
   family("sync/shuffle/site_rates", sync::shuffle::SiteRates::Messages{});
-  family("sync/ds_sync", sync::DsSync::Messages{});
   family("perf", perf::Messages{});
   family("focus", focus::Messages{});
   family("vector channel", channel::Messages{});

@@ -39,7 +39,7 @@ std::vector<Variant<SyncEntry>> of_peers() {
   std::vector<Variant<SyncEntry>> all;
   for (const Variant<SyncEntry>& one : sync_variants())
     for (const char* name :
-         {"lag", "adpsgd", "dpsgd", "noloco", "staleness_lab", "gadmm", "gaia", "sfb"})
+         {"lag", "adpsgd", "dpsgd", "noloco", "staleness_lab", "gadmm", "gaia", "sfb", "ds_sync"})
       if (one.entry->name == std::string(name) && traits_of(one).lets_return) all.push_back(one);
   add_sfb(all);
   if (kStride > 1) std::erase_if(all, [](const auto& one) { return one.number > 0; });

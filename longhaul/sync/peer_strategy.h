@@ -228,16 +228,17 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
  protected:
   using Phase = PeerPhase;
   // `apart`: the maximum lead of a worker over another, in rounds. `has_train_loss`: the loss of a
-  // step is recorded as train_loss.
+  // step is recorded as train_loss. `ends_with_senior`: with its model, not with the mean.
   struct Terms {
     std::string_view name;
     std::uint32_t steps = 1;
     Round apart = 1;
     bool has_train_loss = true;
+    bool ends_with_senior = false;
   };
   PeerStrategy(const Terms& terms, std::unique_ptr<Overlay> overlay, const StopConfig& stop,
                const Place& place)
-      : EndsInMean(std::move(overlay)),
+      : EndsInMean(std::move(overlay), /*returns=*/true, terms.ends_with_senior),
         name_(terms.name),
         self_(place.self),
         steps_(terms.steps),
@@ -284,6 +285,9 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     return ranks;
   }
   Epoch epoch() const { return epoch_; }
+  // Returns the rounds in which this node and its peers have entered the view, all once it has
+  // begun.
+  const std::map<Rank, Round>& entered() const { return rounds_; }
   // For peers_among(): when the new view has begun, all workers begin the latest one of their
   // rounds again. Missed rounds pass with the current model. A result of the learner from before is
   // dropped without on_steps_done(). All workers must be peers, and all must call it.

@@ -12,9 +12,9 @@ template <class Phase>
 class EndsInMean : public Strategy {
  protected:
   // With `returns` a derived class owns final_return_, behind its other children; without it a node
-  // that has come back takes part in the mean as all do.
-  explicit EndsInMean(std::unique_ptr<Overlay> overlay, bool returns = true)
-      : final_(std::move(overlay)), final_return_(final_), returns_(returns) {
+  // that has come back takes part in the mean as all do. `of_senior`: as FinalMean has it.
+  explicit EndsInMean(std::unique_ptr<Overlay> overlay, bool returns = true, bool of_senior = false)
+      : final_(std::move(overlay), of_senior), final_return_(final_), returns_(returns) {
     own(final_.overlay(), kOverlayChild);
   }
   // "dpsgd, round 3", in errors.
@@ -37,7 +37,7 @@ class EndsInMean : public Strategy {
   bool end_with_mean(bool gives, Turn& turn) {
     const Result<bool> taken = returns_ ? final_return_.take(gives, within(final_return_, turn),
                                                              within(final_.overlay(), turn))
-                                        : final_.take(turn);
+                                        : final_.take(turn, within(final_.overlay(), turn));
     if (!taken) fail(taken.error(), turn);
     if (!taken || !*taken) return false;
     phase_ = Phase::ended;

@@ -1,7 +1,8 @@
 #pragma once
 // FinalMean is the end of a run without a common model. All live workers average their final models
 // through the job's overlay, exactly and with equal weights, and hold the mean. This mean is the
-// output of the published algorithms. Used once per run.
+// output of the published algorithms. With `of_senior` all take the senior worker's model instead.
+// Used once per run.
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,7 +15,8 @@ namespace longhaul::sync::gossip {
 
 class FinalMean {
  public:
-  explicit FinalMean(std::unique_ptr<Overlay> overlay) : overlay_(std::move(overlay)) {
+  explicit FinalMean(std::unique_ptr<Overlay> overlay, bool of_senior = false)
+      : overlay_(std::move(overlay)), of_senior_(of_senior) {
     LH_CHECK(overlay_);
   }
   // Returns the overlay, the strategy's first child: a node without a learner serves it as Relay
@@ -23,25 +25,39 @@ class FinalMean {
   // Contributes params(); takes part without a contribution if `gives` is false. `below`: the same
   // turn as the overlay sees it. An Error: not finite.
   Status begin(Turn& turn, Turn below, bool gives = true) {
-    return overlay_->begin({}, {},
-                           {.values = turn.params(),
-                            .length = turn.place().layout->size(),
-                            .contributes = gives,
-                            .exact = true},
-                           below);
+    round_ = 0;
+    return average(turn, below, gives);
   }
-  // Returns true once, when params() holds the mean.
-  bool take(Turn& turn) {
-    const auto mean = overlay_->poll({});
+  // Returns true once, when params() holds the mean. If the senior worker was lost before it had
+  // contributed, the next one contributes to another round. An Error: not finite.
+  Result<bool> take(Turn& turn, Turn below) {
+    const auto mean = overlay_->poll({round_, 0, 0});
     if (!mean) return false;
+    if (of_senior_ && mean->counted.empty()) {
+      ++round_;
+      LH_TRY(average(turn, below, true));
+      return take(turn, below);
+    }
     LH_CHECK(mean->values.size() == turn.params().size() || mean->counted.empty());
     if (!mean->counted.empty()) std::ranges::copy(mean->values, turn.params().begin());
     return true;
   }
   std::string waiting_for() const { return overlay_->waiting_for(); }
+  void state(Archive& ar) { ar(round_); }
 
  private:
+  Status average(Turn& turn, Turn below, bool gives) {
+    return overlay_->begin({round_, 0, 0}, {},
+                           {.values = turn.params(),
+                            .length = turn.place().layout->size(),
+                            .contributes = gives && (!of_senior_ || is_senior(turn)),
+                            .exact = true},
+                           below);
+  }
+
   const std::unique_ptr<Overlay> overlay_;
+  const bool of_senior_;
+  Round round_ = 0;
 };
 
 // FinalReturn gets the final model to a returned worker. The worker takes part in the mean of the
@@ -72,7 +88,7 @@ class FinalReturn final : public Machine {
   // overlay sees it. An Error: all workers with the final model are lost, or values are not finite.
   Result<bool> take(bool gives, Turn& turn, Turn overlay) {
     if (turn.place().comes_back()) return follow(gives, turn, overlay);
-    return mean_.take(turn);
+    return mean_.take(turn, overlay);
   }
   // take() at a returned worker, without begin().
   Result<bool> follow(bool gives, Turn& turn, Turn overlay) {
@@ -96,7 +112,7 @@ class FinalReturn final : public Machine {
       if (!missed_) LH_TRY(mean_.begin(turn, overlay, gives));
       begun_ = true;
     }
-    if (!missed_) return mean_.take(turn);
+    if (!missed_) return mean_.take(turn, overlay);
     if (asked_of_ == senior) return false;
     asked_of_ = senior;
     turn.send(senior, FinalAsked{turn.view().since(turn.self())}, {}, kControl);
@@ -134,7 +150,7 @@ class FinalReturn final : public Machine {
     }
   }
 
-  void state(Archive& ar) override { ar(begun_, missed_, asked_of_, asking_); }
+  void state(Archive& ar) override { ar(mean_, begun_, missed_, asked_of_, asking_); }
 
  private:
   FinalMean& mean_;

@@ -171,12 +171,4 @@ Partition Schedule::groups(const Partition& sites, Round k, const Random& draw,
   return grid(n, b, k);
 }
 
-std::uint32_t Schedule::rounds_to_consensus(std::uint32_t n) const {
-  if (kind == "radix") return std::uint32_t(prime_factors(n).size());
-  if (kind == "random" || kind == "topology") return 0;
-  const std::uint32_t rows = group_count(n, size_of_groups(n));
-  if (kind == "published" && n == 4) return 2;
-  return rows == 1 ? 1 : n % rows == 0 ? 2 : 0;
-}
-
 }  // namespace longhaul::sync::shuffle

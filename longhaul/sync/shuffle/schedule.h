@@ -67,9 +67,6 @@ struct Schedule {
   // `topology` uses `byes` (indexes of sites).
   Partition groups(const Partition& sites, Round, const Random& draw,
                    std::span<const std::size_t> byes = {}) const;
-  // Returns the number of consecutive rounds without training that make all models equal, whichever
-  // round is the first; 0 if no number is sure to.
-  std::uint32_t rounds_to_consensus(std::uint32_t n) const;
   std::uint32_t cross_rounds(const Partition& sites) const {  // period of cross rounds
     return cross_every > 0 ? cross_every : default_cross_every(sites);
   }

@@ -1,25 +1,21 @@
 #pragma once
-// ScheduleSwitch decides which view's workers form the groups of a round, with one result at all
-// workers. Before the first loss these are all workers of the job.
+// ScheduleSwitch decides which workers form the groups of a round, with one result at all workers.
 //
-// After a loss, survivors see the new view in different rounds. Each survivor reports its round to
-// the other survivors, and begins no later round before it has their reports. Up to the latest
-// reported round, the groups are unchanged, less the lost workers. From the next round on, the
-// survivors form the groups. So no two workers form different groups in one round, and no worker
-// waits for a group that another worker will not form.
+// After a loss or a return, workers enter the new view in different rounds (PeerStrategy). Up to
+// the latest of these rounds the groups are unchanged, less the lost workers. From the next round
+// on, the workers of the view form the groups. So no two workers form different groups in one
+// round, and no worker waits for a group that another worker will not form.
 //
-// A worker knows a list of (view, first round of its schedule), complete up to some view. A report
-// carries this list. If a further loss comes before all reports have arrived, survivors that know
-// the view before report it. If none of them knows it, no survivor has used its schedule, and it is
-// skipped. Reports are n (n - 1) small messages per view; workers compute in the meantime.
+// A worker knows a list of starts (view, workers, first round) and sends it to the others when it
+// enters a view. The newest list counts. If a further loss comes before all have entered a view,
+// some may know its start. If none of them does, none has used its groups, and it is skipped. A
+// returned worker gets the list from the others.
 //
-// A plan of the slow sites (site_rates.h) spreads in the same way, within a view. The planner
-// reports it with its number, and every worker that receives the report reports, too. With all
-// reports, the plan holds from the round after the latest reported one. A view keeps the plan of
-// the view before. A plan that a loss interrupts is skipped.
-//
-// A returned worker knows no round: its reports are empty until it has all reports of one view. It
-// takes part from the first round whose groups include it again.
+// A plan of the slow sites (site_rates.h) begins within a view. The planner, the senior worker,
+// asks all workers for their rounds, and then sends them the plan, which holds from the round after
+// the latest one on. Until the plan arrives, a worker begins no later round than the one it has
+// told. A view keeps the plan of the view before. A plan that a loss interrupts is skipped, unless
+// a worker that has it is left.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -31,242 +27,217 @@
 namespace longhaul::sync::shuffle {
 
 class ScheduleSwitch final : public Machine {
+  static constexpr double kMostSlow = 4096, kMostWorkers = 1 << 20;
+
  public:
-  static constexpr double kMostSlow = 4096;
   struct Start {
-    Epoch epoch = 0;            // view whose workers the schedule is of
-    Round first = 0;            // first round of the schedule; the last is before the next start
-    std::uint32_t workers = 0;  // number of workers
-    std::uint32_t plan = 0;     // number of the plan in this view; 0: the plan of the view before
-    SlowSites slow = {};        // slow sites by the plan that holds
+    Epoch epoch = 0;                 // view
+    std::uint32_t plan = 0;          // number of the plan in this view; 0: that of the view before
+    Round first = 0;                 // the last round is the one before the next start
+    std::vector<Rank> workers = {};  // ascending
+    SlowSites slow = {};             // slow sites by the plan that holds
     friend bool operator==(const Start&, const Start&) = default;
-    LONGHAUL_FIELDS(epoch, (first, .max = 0x1p50), workers, plan, (slow, .max = kMostSlow))
-  };
-  struct RoundReport {
-    LONGHAUL_MESSAGE(1, "round_report");
-    Epoch epoch = 0;            // view that the sender has entered
-    Round round = 0;            // latest round that the sender may have begun
-    std::vector<Start> starts;  // ascending; empty: from a returned worker
-    std::uint32_t plan = 0;     // plan of that view that the report answers or proposes; 0: none
-    SlowSites slow = {};        // content of the plan
-    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (starts, .max = 4096), plan,
+    LONGHAUL_FIELDS(epoch, plan, (first, .max = 0x1p50), (workers, .max = kMostWorkers),
                     (slow, .max = kMostSlow))
   };
-  using Messages = MessageList<RoundReport>;
+  struct Starts {  // to all workers of a new view
+    LONGHAUL_MESSAGE(1, "starts");
+    Epoch epoch = 0;
+    std::vector<Start> starts = {};  // ascending; empty: the sender knows none
+    LONGHAUL_FIELDS(epoch, (starts, .max = 4096))
+  };
+  struct RoundAsked {  // from the planner to all workers
+    LONGHAUL_MESSAGE(2, "round_asked");
+    Epoch epoch = 0;
+    LONGHAUL_FIELDS(epoch)
+  };
+  struct RoundTold {  // to the planner
+    LONGHAUL_MESSAGE(3, "round_told");
+    Epoch epoch = 0;
+    Round round = 0;  // the sender begins no later one before it has the plan
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50))
+  };
+  struct Plan {  // from the planner to all workers
+    LONGHAUL_MESSAGE(4, "plan");
+    Epoch epoch = 0;
+    Round first = 0;
+    SlowSites slow = {};
+    LONGHAUL_FIELDS(epoch, (first, .max = 0x1p50), (slow, .max = kMostSlow))
+  };
+  using Messages = MessageList<Starts, RoundAsked, RoundTold, Plan>;
 
   // `apart`: maximum lead of a worker over another, in rounds.
   explicit ScheduleSwitch(Round apart) : apart_(apart) {}
 
   // Called when this worker is in the round, which follows the last one.
   void enter(Round round) { round_ = round; }
-  // Returns true if the schedule of the round is known. False: reports are missing.
-  bool knows(Round round) const { return awaited_.empty() || round <= reported_; }
-  // Returns, at a returned worker, the first round that it takes part in; nullopt: not known yet.
-  std::optional<Round> entry() const {
-    return starts_.empty() || !awaited_.empty() ? std::nullopt : std::optional(round_);
+  // Called before this worker enters the view, in the round.
+  void send_starts(const std::vector<Rank>& to, Round round, Turn& turn) {
+    round_ = round;
+    for (const Rank rank : to) turn.send(rank, Starts{turn.view().epoch, starts_}, {}, kControl);
   }
-  // Returns the number of workers in the groups of a round, which may be before entry().
-  std::uint32_t worker_count(Round round) const { return start_of(round).workers; }
-
-  // Returns the view of a known round, and the view's workers, ascending.
-  std::pair<Epoch, const std::vector<Rank>&> workers_of(Round round) const {
-    LH_CHECK(knows(round));
-    const Epoch epoch = start_of(round).epoch;
-    return {epoch, workers_.at(epoch)};
-  }
-
-  // Returns the start that applies to a known round, that of the newest view whose schedule has
-  // begun. A view may skip the one before.
-  const Start& start_of(Round round) const {
-    const auto start = std::find_if(starts_.rbegin(), starts_.rend(),
-                                    [&](const Start& one) { return one.first <= round; });
-    LH_CHECK(start != starts_.rend());
-    return *start;
+  // Called when all workers have entered the view, in these rounds.
+  void begin_view(const std::map<Rank, Round>& rounds, Turn& turn) {
+    Start start{.epoch = turn.view().epoch};
+    Round earliest = rounds.begin()->second, latest = earliest;
+    for (const auto& [rank, round] : rounds) {
+      start.workers.push_back(rank);
+      earliest = std::min(earliest, round);
+      latest = std::max(latest, round);
+    }
+    if (!starts_.empty()) start.first = latest + 1, start.slow = starts_.back().slow;
+    starts_.push_back(std::move(start));
+    const auto holds = std::ranges::find_if(
+        starts_.rbegin(), starts_.rend(), [&](const Start& one) { return one.first <= earliest; });
+    if (holds != starts_.rend()) starts_.erase(starts_.begin(), holds.base() - 1);
+    has_begun_ = true;
+    if (std::exchange(is_asked_, false)) tell_round(turn);
   }
 
-  // Returns the newest plan; null if a plan is in progress, or if this worker has returned and
-  // knows none yet.
-  const SlowSites* plan() const {
-    return starts_.empty() || !awaited_.empty() ? nullptr : &starts_.back().slow;
+  // Returns true if the schedule of the round is known, in a view that has begun. False: the plan
+  // is missing.
+  bool knows(Round round) const { return !told_ || round <= *told_; }
+  // Returns the start that applies to a known round: that of the newest view or plan that has begun
+  // by then. Null, at a returned worker: it is in no group.
+  const Start* start_of(Round round) const {
+    const auto start = std::ranges::find_if(starts_.rbegin(), starts_.rend(),
+                                            [&](const Start& one) { return one.first <= round; });
+    return start == starts_.rend() ? nullptr : &*start;
   }
+
+  // Returns the newest plan; null if the view has not begun, or if a plan is in progress.
+  const SlowSites* plan() const { return has_begun_ && !told_ ? &starts_.back().slow : nullptr; }
   // Proposes a new plan. Can be called by the planner only, while plan() is not null.
   void propose(SlowSites slow, Turn& turn) {
     LH_CHECK(plan());
-    begin_plan(std::move(slow), turn);
+    proposed_ = std::move(slow);
+    told_ = latest_ = round_;
+    for (const Rank rank : starts_.back().workers) {
+      if (rank == turn.self()) continue;
+      awaited_.insert(rank);
+      turn.send(rank, RoundAsked{turn.view().epoch}, {}, kControl);
+    }
+    if (awaited_.empty()) settle(turn);
   }
 
-  // Returns "" if no report is missing.
+  // Returns "" if no plan is in progress.
   std::string waiting_for() const {
-    if (awaited_.empty()) return "";
-    return "the rounds that ranks" + listed(awaited_) + " are in";
-  }
-
-  void on_start(Turn& turn) override {
-    epoch_ = turn.view().epoch;
-    if (turn.place().comes_back()) return;
-    workers_[epoch_] = live_workers(turn);
-    starts_ = {{epoch_, 0, std::uint32_t(workers_[epoch_].size()), 0, {}}};
+    if (!told_) return "";
+    return awaited_.empty() ? "the plan of the slow sites, of the senior worker"
+                            : "the rounds that ranks" + listed(awaited_) + " are in";
   }
 
   Status on_message(Rank from, const Message& message, Turn& turn) override {
-    return dispatch(Messages{}, message, [&](const RoundReport& report) -> Status {
-      if (report.epoch < epoch_) return Ok{};  // a newer view has begun meanwhile
-      if (report.epoch > epoch_) return malformed("a report of a view to come");
-      if (report.plan == plan_ + 1) return hear_next(from, report, turn);
-      if (report.plan != plan_ || report.slow != slow_ || !awaited_.contains(from))
-        return malformed("a report of a round that was not awaited");
-      LH_TRY(check(from, report, turn));
-      take(from, report, turn);
-      return Ok{};
+    return dispatch(Messages{}, message, [&](const auto& m) -> Status {
+      if (m.epoch != turn.view().epoch) return Ok{};
+      if (!turn.place().member(from).is(Role::worker)) return malformed("a schedule of no worker");
+      return take(from, m, turn);
     });
   }
 
-  // A worker without all reports of the view before may have ended the round that it reported
-  // there. It has begun no later round.
-  void on_view(const View&, Turn& turn) override {
-    reported_ = awaited_.empty() ? round_ : std::min(round_, reported_);
-    epoch_ = turn.view().epoch;
-    plan_ = 0;
-    slow_.clear();
-    early_.clear();
-    workers_[epoch_] = live_workers(turn);
-    report(turn);
+  void on_view(const View&, Turn&) override {
+    has_begun_ = is_asked_ = false;
+    told_.reset();
+    awaited_.clear();
   }
 
   void state(Archive& ar) override {
-    ar(round_, reported_, epoch_, plan_, slow_, workers_, starts_, awaited_, reports_, early_);
+    ar(round_, starts_, has_begun_, is_asked_, told_, awaited_, latest_, proposed_);
+    if (has_begun_ && starts_.empty()) ar.fail("holds a view without a schedule");
   }
 
  private:
-  // Rounds kept after all workers have passed them. No schedule takes more rounds to make all
-  // models equal.
-  static constexpr Round kRemembered = 64;
+  // Returns the version of a start.
+  static auto version(const Start& one) { return std::pair(one.epoch, one.plan); }
 
-  // Returns the version of a start or a report.
-  static auto version(const auto& one) { return std::pair(one.epoch, one.plan); }
-
-  Status check(Rank from, const RoundReport& report, const Turn& turn) const {
-    if (report.starts.empty())
-      return report.plan == 0 && turn.view().since(from) > 0
-                 ? Status(Ok{})
-                 : malformed("a report that begins with no view");
-    const Round furthest = starts_.empty() ? ~Round(0) : round_ + apart_;
-    if (report.round > furthest)
-      return malformed("a report of round " + std::to_string(report.round) + ", far ahead of " +
-                       std::to_string(round_));
-    if (!starts_.empty() && report.starts.front().first > round_)
-      return malformed("a report that begins after this node's round");
-    for (const SlowSite& one : report.slow)
+  static Status check_slow(const SlowSites& slow, const Turn& turn) {
+    for (const SlowSite& one : slow)
       if (one.site >= turn.place().size()) return malformed("a plan of a site that is not there");
-    return check_starts(report, furthest, turn);
-  }
-
-  // Accepts unknown views: views that this node has not seen or has forgotten. Their rounds are
-  // behind this node, or it took no part in them.
-  Status check_starts(const RoundReport& report, Round furthest, const Turn& turn) const {
-    for (std::size_t i = 0; i < report.starts.size(); ++i) {
-      const Start& start = report.starts[i];
-      const auto known = workers_.find(start.epoch);
-      const bool may_be_unknown = starts_.empty() || start.epoch < starts_.front().epoch ||
-                                  start.epoch < turn.view().since(turn.self());
-      if ((i > 0 && version(start) <= version(report.starts[i - 1])) ||
-          version(start) >= version(report) ||
-          (i > 0 && start.first > furthest && start.first - 1 > furthest) ||
-          (known == workers_.end() ? !may_be_unknown : known->second.size() != start.workers))
-        return malformed("a report of views that cannot be");
-    }
     return Ok{};
   }
 
-  // Called when a report belongs to the plan after the current one. Its sender has all reports of
-  // the current plan; this worker may not have them yet.
-  Status hear_next(Rank from, const RoundReport& report, Turn& turn) {
-    // A returned worker may not have received its view yet.
-    const auto workers = workers_.find(epoch_);
-    const bool is_worker =
-        workers != workers_.end() && std::ranges::binary_search(workers->second, from);
-    if (!is_worker || awaited_.contains(from) || early_.contains(from) ||
-        (!early_.empty() && early_.begin()->second.slow != report.slow))
+  // A worker that knows the start of a view knows all earlier starts that any worker may need, and
+  // all workers that know it agree.
+  Status take(Rank, const Starts& list, Turn& turn) {
+    if (has_begun_) return malformed("schedules of a view that has begun");
+    const RankList& all = turn.place().members.with(Role::worker);
+    for (std::size_t i = 0; i < list.starts.size(); ++i) {
+      const Start& start = list.starts[i];
+      if (start.epoch >= turn.view().epoch ||
+          (i > 0 && version(start) <= version(list.starts[i - 1])))
+        return malformed("schedules of views that cannot be");
+      if (std::ranges::adjacent_find(start.workers, std::ranges::greater_equal{}) !=
+              start.workers.end() ||
+          !includes(all, start.workers))
+        return malformed("a schedule of workers that are not there");
+      LH_TRY(check_slow(start.slow, turn));
+    }
+    if (!list.starts.empty() &&
+        (starts_.empty() || version(list.starts.back()) > version(starts_.back())))
+      starts_ = list.starts;
+    return Ok{};
+  }
+
+  Status take(Rank from, const RoundAsked&, Turn& turn) {
+    if (from != senior_worker(turn.place(), turn.view()) || told_ || is_asked_)
       return malformed("a plan that cannot be yet");
-    LH_TRY(check(from, report, turn));
-    early_[from] = report;
-    if (awaited_.empty()) begin_next(turn);
+    is_asked_ = !has_begun_;
+    if (has_begun_) tell_round(turn);
     return Ok{};
   }
 
-  void begin_next(Turn& turn) {
-    const std::map<Rank, RoundReport> heard = std::exchange(early_, {});
-    begin_plan(heard.begin()->second.slow, turn);
-    for (const auto& [from, report] : heard) take(from, report, turn);
-  }
-
-  void begin_plan(SlowSites slow, Turn& turn) {
-    reported_ = round_;
-    ++plan_;
-    slow_ = std::move(slow);
-    report(turn);
-  }
-
-  void report(Turn& turn) {
-    const std::vector<Rank>& live = workers_.at(epoch_);
-    awaited_ = {live.begin(), live.end()};
-    awaited_.erase(turn.self());
-    reports_.clear();
-    for (const Rank to : awaited_)
-      turn.send(to, RoundReport{epoch_, reported_, starts_, plan_, slow_}, {}, kControl);
-    if (awaited_.empty()) settle(turn);
-  }
-
-  void take(Rank from, const RoundReport& report, Turn& turn) {
+  Status take(Rank from, const RoundTold& told, Turn& turn) {
+    if (!awaited_.contains(from)) return malformed("a round that was not asked for");
+    if (told.round > round_ + apart_)
+      return malformed("round " + std::to_string(told.round) + ", far ahead of " +
+                       std::to_string(round_));
     awaited_.erase(from);
-    reports_.push_back(report);
+    latest_ = std::max(latest_, told.round);
     if (awaited_.empty()) settle(turn);
+    return Ok{};
   }
 
-  // Forms the starts from all reports. A worker that knows the start of a view knows all earlier
-  // starts that any worker may need, and all workers that know it agree. If no live worker knows a
-  // start, none has a model.
+  Status take(Rank from, const Plan& plan, Turn& turn) {
+    if (from != senior_worker(turn.place(), turn.view()) || !told_ || plan.first <= *told_)
+      return malformed("a plan that was not announced, or that begins too early");
+    LH_TRY(check_slow(plan.slow, turn));
+    begin_plan(plan.first, plan.slow);
+    return Ok{};
+  }
+
+  void tell_round(Turn& turn) {
+    told_ = round_;
+    turn.send(senior_worker(turn.place(), turn.view()), RoundTold{turn.view().epoch, round_}, {},
+              kControl);
+  }
+
   void settle(Turn& turn) {
-    const bool knew = !starts_.empty();
-    Round latest = knew ? reported_ : 0, earliest = knew ? reported_ : ~Round(0);
-    for (RoundReport& report : std::exchange(reports_, {})) {
-      if (report.starts.empty()) continue;
-      latest = std::max(latest, report.round);
-      earliest = std::min(earliest, report.round);
-      if (starts_.empty() || version(report.starts.back()) > version(starts_.back()))
-        starts_ = std::move(report.starts);
-    }
-    if (starts_.empty()) return;
-    starts_.push_back({epoch_, latest + 1, std::uint32_t(workers_.at(epoch_).size()), plan_,
-                       plan_ > 0 ? slow_ : starts_.back().slow});
-    if (!knew) {
-      round_ = latest + 1;
-      for (const Start& start : starts_)
-        if (start.epoch >= turn.view().since(turn.self())) round_ = std::min(round_, start.first);
-    }
-    const auto is_needed = [&](const Start& start) { return start.first + kRemembered > earliest; };
-    const auto next = std::find_if(starts_.begin() + 1, starts_.end(), is_needed);
-    starts_.erase(starts_.begin(), next - 1);
-    std::erase_if(workers_, [&](const auto& one) {
-      return std::ranges::none_of(starts_,
-                                  [&](const Start& start) { return start.epoch == one.first; });
-    });
-    if (!early_.empty()) begin_next(turn);
+    begin_plan(latest_ + 1, std::move(proposed_));
+    const Start& start = starts_.back();
+    for (const Rank rank : start.workers)
+      if (rank != turn.self())
+        turn.send(rank, Plan{start.epoch, start.first, start.slow}, {}, kControl);
+  }
+
+  void begin_plan(Round first, SlowSites slow) {
+    Start start = starts_.back();
+    ++start.plan;
+    start.first = first;
+    start.slow = std::move(slow);
+    starts_.push_back(std::move(start));
+    told_.reset();
   }
 
   const Round apart_;
   Round round_ = 0;
-  Round reported_ = 0;                          // round reported in the newest view
-  Epoch epoch_ = 0;                             // epoch of the newest view
-  std::uint32_t plan_ = 0;                      // newest plan of that view
-  SlowSites slow_;                              // content of that plan
-  std::map<Epoch, std::vector<Rank>> workers_;  // workers of the views in starts_ and of later ones
-  std::vector<Start> starts_;                   // complete up to the view of the last
-  std::set<Rank> awaited_;            // workers without a report in the newest view and plan
-  std::vector<RoundReport> reports_;  // reports received there, until all have arrived
-  // Reports for the next plan, at most one per worker, from workers that have all reports of this
-  // one.
-  std::map<Rank, RoundReport> early_;
+  std::vector<Start> starts_;  // up to the newest one that this worker knows
+  bool has_begun_ = false;     // the view: all have entered it
+  bool is_asked_ = false;      // for its round, when the view has begun
+  std::optional<Round> told_;  // the round that it has told, while it waits for the plan
+  // At the planner.
+  std::set<Rank> awaited_;  // workers whose round is asked for
+  Round latest_ = 0;        // latest round that was told
+  SlowSites proposed_;
 };
 
 }  // namespace longhaul::sync::shuffle

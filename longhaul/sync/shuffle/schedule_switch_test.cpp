@@ -11,16 +11,24 @@ namespace longhaul::sync::shuffle {
 namespace {
 
 using testing::OneNode;
-using RoundReport = ScheduleSwitch::RoundReport;
+using Start = ScheduleSwitch::Start;
+using Starts = ScheduleSwitch::Starts;
+using Ranks = std::vector<Rank>;
 
-// Goes through rounds as ds_sync does, with a word to the members of its group in the place of a
-// mean: a round is over when all live members have said it.
+// Enters views and goes through rounds as ds_sync does, with a word to the members of its group in
+// the place of a mean: a round is over when all live members have said it.
 class Walker final : public Machine {
  public:
   struct Here {
     LONGHAUL_MESSAGE(1, "here");
     Round round = 0;
     LONGHAUL_FIELDS(round)
+  };
+  struct Entered {
+    LONGHAUL_MESSAGE(2, "entered");
+    Epoch epoch = 0;
+    Round round = 0;
+    LONGHAUL_FIELDS(epoch, round)
   };
   static constexpr Round kRounds = 12;
 
@@ -29,34 +37,55 @@ class Walker final : public Machine {
       : switch_(100), schedule_(std::move(schedule)), plans_(std::move(plans)) {
     own(switch_);
   }
+  void on_start(Turn& turn) override {
+    for (const Rank rank : live_workers(turn)) entered_[rank] = 0;
+  }
+  void on_view(const View&, Turn& turn) override {
+    has_begun_ = false;
+    Ranks others = live_workers(turn);
+    std::erase(others, turn.self());
+    switch_.send_starts(others, round_, within(switch_, turn));
+    entered_ = {{turn.self(), round_}};
+    for (const Rank rank : others)
+      turn.send(rank, Entered{turn.view().epoch, round_}, {}, kControl);
+  }
   void on_progress(Turn& turn) override {
-    if (plans_.contains(round_) && switch_.plan() &&
-        senior_worker(turn.place(), turn.view()) == turn.self()) {
+    if (!has_begun_ && entered_.size() == live_workers(turn).size()) {
+      switch_.begin_view(entered_, within(switch_, turn));
+      has_begun_ = true;
+    }
+    if (plans_.contains(round_) && switch_.plan() && is_senior(turn)) {
       plans_.erase(round_);
       switch_.propose({{turn.self(), 1 + double(round_), 0}}, within(switch_, turn));
     }
-    while (round_ < kRounds && walk(turn)) {
+    while (round_ < kRounds && has_begun_ && walk(turn)) {
     }
   }
-  Status on_message(Rank from, const Message& message, Turn&) override {
-    return dispatch(MessageList<Here>{}, message, [&](const Here& here) -> Status {
-      heard_[here.round].insert(from);
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    return dispatch(MessageList<Here, Entered>{}, message, [&](const auto& m) -> Status {
+      if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Here>)
+        heard_[m.round].insert(from);
+      else if (m.epoch == turn.view().epoch)
+        entered_[from] = m.round;
       return Ok{};
     });
   }
-  void state(Archive& ar) override { ar(round_, heard_, group_, used, plans_); }
+  void state(Archive& ar) override {
+    ar(round_, heard_, group_, used, plans_, entered_, has_begun_);
+  }
 
   bool done() const { return round_ == kRounds; }
   std::string waiting_for() const { return switch_.waiting_for(); }
   // Whose schedule a round was of, and which sites were slow then.
-  std::map<Round, std::pair<std::vector<Rank>, SlowSites>> used;
+  std::map<Round, std::pair<Ranks, SlowSites>> used;
 
  private:
   bool walk(Turn& turn) {
     if (group_.empty()) {
       if (!switch_.knows(round_)) return false;
-      const std::vector<Rank>& workers = switch_.workers_of(round_).second;
-      used[round_] = {workers, switch_.start_of(round_).slow};
+      const Start* start = switch_.start_of(round_);
+      const Ranks& workers = start->workers;
+      used[round_] = {workers, start->slow};
       Partition sites(workers.size());
       for (std::uint32_t i = 0; i < workers.size(); ++i) sites[i] = {i};
       for (const auto& group : schedule_.groups(sites, round_, Random(1, {Purpose::test, round_})))
@@ -79,6 +108,8 @@ class Walker final : public Machine {
   const Schedule schedule_;
   std::set<Round> plans_;
   Round round_ = 0;
+  std::map<Rank, Round> entered_;
+  bool has_begun_ = false;
   std::map<Round, std::set<Rank>> heard_;
   std::set<Rank> group_;
 };
@@ -135,234 +166,234 @@ TEST(ScheduleSwitch, AllMakeTheGroupsOfARoundOfTheSameWorkersWhoeverDiesWhen) {
   EXPECT_GT(planned, 1000u / kEvery);
 }
 
+// Rank `self` of four.
 struct Switching {
-  explicit Switching(Rank self, std::uint32_t incarnation = 0)
-      : node(4, {}, members(self, incarnation)), one(10) {
+  explicit Switching(Rank self) : node(4, {}, {{"a"}, {"b"}, {"c"}, {"d"}}), one(10) {
     node.place.self = self;
-    one.on_start(node.turn);
-  }
-  static Members members(Rank self, std::uint32_t incarnation) {
-    Members all{{"a"}, {"b"}, {"c"}, {"d"}};
-    all[self].incarnation = incarnation;
-    return all;
   }
   void see(View view) {
     const View before = std::exchange(node.view, std::move(view));
     one.on_view(before, node.turn);
   }
+  // The run begins, or all enter the view in these rounds.
+  void begin(const std::map<Rank, Round>& rounds) { one.begin_view(rounds, node.turn); }
+  void begin_run() { begin({{0, 0}, {1, 0}, {2, 0}, {3, 0}}); }
   void lose(Rank rank) {
-    const View before = node.view;
-    node.view.live.erase(rank);
-    ++node.view.epoch;
-    one.on_view(before, node.turn);
+    View view = node.view;
+    view.live.erase(rank);
+    ++view.epoch;
+    see(std::move(view));
   }
-  Status hear(Rank from, const RoundReport& report) {
-    Message message = longhaul::testing::message_of(report);
+  template <class M>
+  Status hear(Rank from, const M& fields) {
+    Message message = longhaul::testing::message_of(fields);
     return one.on_message(from, message, node.turn);
   }
-  std::vector<RoundReport> told() const {
-    std::vector<RoundReport> all;
+  template <class M>
+  std::vector<M> told() const {
+    std::vector<M> all;
     for (const Send& send : node.done<Send>())
-      all.push_back(*from_wire<RoundReport>(send.message.head.view()));
+      if (send.message.kind == M::kKind) all.push_back(*from_wire<M>(send.message.head.view()));
     return all;
   }
+  const Ranks& workers_of(Round round) const { return one.start_of(round)->workers; }
+  Epoch epoch_of(Round round) const { return one.start_of(round)->epoch; }
   OneNode node;
   ScheduleSwitch one;
 };
 
-TEST(ScheduleSwitch, TheNewGroupsBeginAfterTheLatestRoundReported) {
+const Ranks kAll = {0, 1, 2, 3};
+const Start kFirst = {0, 0, 0, kAll}, kWithout3 = {1, 0, 6, {0, 1, 2}};
+
+TEST(ScheduleSwitch, TheNewGroupsBeginAfterTheLatestRound) {
   Switching here(1);
-  here.one.enter(4);
+  here.begin_run();
   here.lose(3);
-  ASSERT_EQ(here.told().size(), 2u);
-  EXPECT_EQ(here.told()[0].round, 4u);
-  EXPECT_TRUE(here.one.knows(4));
-  EXPECT_FALSE(here.one.knows(5));
-  EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 0 2 are in");
-  EXPECT_TRUE(here.hear(0, {1, 6, {{0, 0, 4}}}));
-  EXPECT_TRUE(here.hear(2, {1, 3, {{0, 0, 4}}}));
-  EXPECT_TRUE(here.one.knows(5));
-  EXPECT_EQ(here.one.workers_of(6).second, (std::vector<Rank>{0, 1, 2, 3}));
-  EXPECT_EQ(here.one.workers_of(7).second, (std::vector<Rank>{0, 1, 2}));
-  EXPECT_EQ(here.one.workers_of(7).first, 1u);
+  here.one.send_starts({0, 2}, 4, here.node.turn);
+  ASSERT_EQ(here.told<Starts>().size(), 2u);
+  EXPECT_EQ(here.told<Starts>()[0].starts, std::vector{kFirst});
+  EXPECT_TRUE(here.hear(0, Starts{1, {kFirst}}));
+  here.begin({{0, 6}, {1, 4}, {2, 3}});
+  EXPECT_EQ(here.workers_of(6), kAll);
+  EXPECT_EQ(here.workers_of(7), (Ranks{0, 1, 2}));
+  EXPECT_EQ(here.epoch_of(7), 1u);
 }
 
-// It ended round 4 meanwhile, which it may have told in the view before, and has begun no other.
-TEST(ScheduleSwitch, AFurtherLossBeforeAllHaveReported) {
+// The other one had seen all enter the first view, and knows when its groups began.
+TEST(ScheduleSwitch, AFurtherLossBeforeAllHaveEnteredTheView) {
   Switching here(1);
-  here.one.enter(4);
+  here.begin_run();
   here.lose(3);
-  here.one.enter(5);
   here.lose(2);
-  EXPECT_EQ(here.told().back().round, 4u);
-  EXPECT_EQ(here.told().back().starts, (std::vector<ScheduleSwitch::Start>{{0, 0, 4}}));
-  // The other one had heard rank 2, which is lost, and knows when the first view's groups began.
-  EXPECT_TRUE(here.hear(0, {2, 7, {{0, 0, 4}, {1, 6, 3}}}));
-  EXPECT_EQ(here.one.workers_of(5).first, 0u);
-  EXPECT_EQ(here.one.workers_of(7).first, 1u);
-  EXPECT_EQ(here.one.workers_of(8).first, 2u);
+  EXPECT_TRUE(here.hear(0, Starts{2, {kFirst, kWithout3}}));
+  here.begin({{0, 7}, {1, 4}});
+  EXPECT_EQ(here.epoch_of(5), 0u);
+  EXPECT_EQ(here.epoch_of(7), 1u);
+  EXPECT_EQ(here.epoch_of(8), 2u);
 }
 
 TEST(ScheduleSwitch, AViewThatNobodyKnewTheStartOfIsSkipped) {
   Switching here(1);
+  here.begin_run();
   here.lose(3);
   here.lose(2);
-  EXPECT_TRUE(here.hear(0, {2, 0, {{0, 0, 4}}}));
-  EXPECT_EQ(here.one.workers_of(0).first, 0u);
-  EXPECT_EQ(here.one.workers_of(1).first, 2u);
+  EXPECT_TRUE(here.hear(0, Starts{2, {kFirst}}));
+  here.begin({{0, 0}, {1, 0}});
+  EXPECT_EQ(here.epoch_of(0), 0u);
+  EXPECT_EQ(here.epoch_of(1), 2u);
 }
 
-TEST(ScheduleSwitch, ReportsThatCannotBeAreRefused) {
+// A loss before any worker has begun the run.
+TEST(ScheduleSwitch, WithoutAScheduleTheFirstOneBeginsInRoundZero) {
   Switching here(1);
-  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0, 4}}})) << "not asked for";
   here.lose(3);
-  EXPECT_FALSE(here.hear(0, {2, 0, {{0, 0, 4}}})) << "of a view to come";
-  EXPECT_TRUE(here.hear(0, {0, 0, {{0, 0, 4}}})) << "of one that is over: late";
-  EXPECT_FALSE(here.hear(3, {1, 0, {{0, 0, 4}}})) << "of who is lost";
-  EXPECT_FALSE(here.hear(0, {1, 11, {{0, 0, 4}}})) << "far ahead";
-  EXPECT_FALSE(here.hear(0, {1, 0, {}})) << "it has not come back";
-  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0, 3}}})) << "of other workers";
-  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 1, 4}}}));
-  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0, 4}, {1, 3, 3}}})) << "nobody can know it yet";
-  EXPECT_FALSE(here.hear(0, {1, 0, {{0, 0, 4}, {0, 3, 4}}}));
-  EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 0 2 are in") << "nothing was heard";
-  EXPECT_TRUE(here.hear(0, {1, 10, {{0, 0, 4}}}));
-  EXPECT_FALSE(here.hear(0, {1, 10, {{0, 0, 4}}})) << "twice";
-  EXPECT_TRUE(here.hear(2, {1, 0, {{0, 0, 4}}}));
-  EXPECT_EQ(here.one.workers_of(11).first, 1u);
+  EXPECT_TRUE(here.hear(0, Starts{1, {}}));
+  here.begin({{0, 0}, {1, 0}, {2, 0}});
+  EXPECT_EQ(here.workers_of(0), (Ranks{0, 1, 2}));
 }
 
-// Rank 3 was lost in view 1 and comes back in view 2.
-TEST(ScheduleSwitch, WhoComesBackTakesPartAfterTheLatestRoundReported) {
-  Switching back(3, 1);
-  EXPECT_FALSE(back.one.entry());
-  const View with{.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}};
-  back.see(with);
-  EXPECT_EQ(back.told().back().starts.size(), 0u);
-  EXPECT_TRUE(back.hear(0, {2, 200, {{0, 0, 4}, {1, 90, 3}}}));
-  EXPECT_TRUE(back.hear(1, {2, 203, {{0, 0, 4}, {1, 90, 3}}}));
-  EXPECT_FALSE(back.one.entry());
-  EXPECT_TRUE(back.hear(2, {2, 201, {{0, 0, 4}, {1, 90, 3}}}));
-  EXPECT_EQ(back.one.entry(), Round{204});
-  EXPECT_EQ(back.one.workers_of(204).second, (std::vector<Rank>{0, 1, 2, 3}));
-  EXPECT_EQ(back.one.worker_count(203), 3u);
-  EXPECT_EQ(back.one.worker_count(204), 4u);
-  // The schedule of view 0 is of rounds that all have long behind them.
-  back.see({.epoch = 3, .live = {0, 1, 3}, .returned = {{3, 2}}});
-  EXPECT_EQ(back.told().back().round, 204u);
-  EXPECT_EQ(back.told().back().starts,
-            (std::vector<ScheduleSwitch::Start>{{1, 90, 3}, {2, 204, 4}}));
-}
-
-// Nobody whom it heard knew of view 2 when a further worker was lost, or somebody did.
-TEST(ScheduleSwitch, WhoComesBackWhileAnotherIsLostTakesPartWhenTheOthersNameIt) {
-  for (const bool knew : {false, true}) {
-    Switching back(3, 1);
-    back.see({.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}});
-    back.see({.epoch = 3, .live = {0, 1, 3}, .returned = {{3, 2}}});
-    EXPECT_EQ(back.told().back().starts.size(), 0u);
-    std::vector<ScheduleSwitch::Start> known{{0, 0, 4}, {1, 3, 3}};
-    if (knew) known.push_back({2, 6, 4});
-    EXPECT_TRUE(back.hear(0, {3, 5, {{0, 0, 4}, {1, 3, 3}}}));
-    EXPECT_TRUE(back.hear(1, {3, 8, known}));
-    EXPECT_EQ(back.one.entry(), Round{knew ? 6u : 9u});
-    EXPECT_EQ(back.one.workers_of(9).second, (std::vector<Rank>{0, 1, 3}));
-  }
-}
-
-TEST(ScheduleSwitch, TheOthersLeaveARoundThatOneWhoCameBackDoesNotKnowOut) {
+TEST(ScheduleSwitch, OldStartsAreForgotten) {
   Switching here(1);
-  here.one.enter(4);
+  here.begin_run();
   here.lose(3);
-  EXPECT_TRUE(here.hear(0, {1, 4, {{0, 0, 4}}}));
-  EXPECT_TRUE(here.hear(2, {1, 4, {{0, 0, 4}}}));
-  here.one.enter(5);
-  here.see({.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}});
-  EXPECT_TRUE(here.hear(3, {2, 0, {}}));
-  EXPECT_TRUE(here.hear(0, {2, 6, {{0, 0, 4}, {1, 5, 3}}}));
-  EXPECT_TRUE(here.hear(2, {2, 5, {{0, 0, 4}, {1, 5, 3}}}));
-  EXPECT_EQ(here.one.workers_of(6).second, (std::vector<Rank>{0, 1, 2}));
-  EXPECT_EQ(here.one.workers_of(7).second, (std::vector<Rank>{0, 1, 2, 3}));
+  here.begin({{0, 6}, {1, 4}, {2, 3}});
+  here.lose(2);
+  here.begin({{0, 9}, {1, 7}});
+  here.one.send_starts({0}, 9, here.node.turn);
+  EXPECT_EQ(here.told<Starts>().back().starts,
+            (std::vector<Start>{{1, 0, 7, {0, 1, 2}}, {2, 0, 10, {0, 1}}}));
+}
+
+TEST(ScheduleSwitch, StartsThatCannotBeAreRefused) {
+  Switching here(1);
+  here.begin_run();
+  here.lose(3);
+  EXPECT_TRUE(here.hear(0, Starts{0, {kFirst}})) << "of a view that is over: late";
+  EXPECT_FALSE(here.hear(0, Starts{1, {kWithout3}})) << "nobody can know it yet";
+  EXPECT_FALSE(here.hear(0, Starts{1, {kFirst, kFirst}}));
+  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, {0, 4}}}})) << "of who is not there";
+  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, {1, 1}}}}));
+  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, kAll, {{4, 1, 0}}}}}));
+  EXPECT_TRUE(here.hear(0, Starts{1, {kFirst}}));
+  here.begin({{0, 1}, {1, 0}, {2, 0}});
+  EXPECT_FALSE(here.hear(2, Starts{1, {kFirst}})) << "the view has begun";
+}
+
+// Rank 3 was lost in view 1 and comes back in view 2, in the latest round.
+TEST(ScheduleSwitch, WhoComesBackIsInAGroupAfterTheLatestRound) {
+  Switching back(3);
+  back.see({.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}});
+  EXPECT_TRUE(back.hear(0, Starts{2, {{1, 0, 90, {0, 1, 2}}}}));
+  EXPECT_TRUE(back.hear(1, Starts{2, {{1, 0, 90, {0, 1, 2}}}}));
+  back.one.send_starts({0, 1, 2}, 203, back.node.turn);
+  EXPECT_EQ(back.told<Starts>().back().starts, (std::vector<Start>{{1, 0, 90, {0, 1, 2}}}));
+  back.begin({{0, 200}, {1, 203}, {2, 201}, {3, 203}});
+  EXPECT_EQ(back.workers_of(203), (Ranks{0, 1, 2}));
+  EXPECT_EQ(back.workers_of(204), kAll);
+  EXPECT_EQ(back.one.start_of(89), nullptr) << "others have passed it";
 }
 
 constexpr double kFull = 1;
 const SlowSites kSlowB = {{1, kFull, 0.2}}, kSlowC = {{2, kFull, 0.2}};
+using RoundAsked = ScheduleSwitch::RoundAsked;
+using RoundTold = ScheduleSwitch::RoundTold;
+using Plan = ScheduleSwitch::Plan;
 
-TEST(ScheduleSwitch, APlanHoldsFromTheRoundAfterTheLatestReportedOn) {
+TEST(ScheduleSwitch, APlanHoldsFromTheRoundAfterTheLatestOneOn) {
   Switching here(0);
+  here.begin_run();
   here.one.enter(4);
   ASSERT_TRUE(here.one.plan());
   here.one.propose(kSlowB, here.node.turn);
   EXPECT_FALSE(here.one.plan()) << "it is under way";
-  ASSERT_EQ(here.told().size(), 3u);
-  EXPECT_EQ(here.told()[0].plan, 1u);
-  EXPECT_EQ(here.told()[0].slow, kSlowB);
+  EXPECT_EQ(here.told<RoundAsked>().size(), 3u);
   EXPECT_TRUE(here.one.knows(4));
   EXPECT_FALSE(here.one.knows(5));
-  EXPECT_TRUE(here.hear(1, {0, 3, {{0, 0, 4}}, 1, kSlowB}));
-  EXPECT_TRUE(here.hear(2, {0, 6, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_TRUE(here.hear(1, RoundTold{0, 3}));
+  EXPECT_TRUE(here.hear(2, RoundTold{0, 6}));
   EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 3 are in");
-  EXPECT_TRUE(here.hear(3, {0, 4, {{0, 0, 4}}, 1, kSlowB}));
-  EXPECT_EQ(here.one.start_of(6).slow, SlowSites{});
-  EXPECT_EQ(here.one.start_of(7).slow, kSlowB);
+  EXPECT_TRUE(here.hear(3, RoundTold{0, 4}));
+  ASSERT_EQ(here.told<Plan>().size(), 3u);
+  EXPECT_EQ(here.told<Plan>()[0].first, 7u);
+  EXPECT_EQ(here.told<Plan>()[0].slow, kSlowB);
+  EXPECT_EQ(here.one.start_of(6)->slow, SlowSites{});
+  EXPECT_EQ(here.one.start_of(7)->slow, kSlowB);
   EXPECT_EQ(*here.one.plan(), kSlowB);
-  // A view keeps it.
-  here.lose(3);
-  EXPECT_TRUE(here.hear(1, {1, 8, {{0, 0, 4}, {0, 7, 4, 1, kSlowB}}}));
-  EXPECT_TRUE(here.hear(2, {1, 8, {{0, 0, 4}, {0, 7, 4, 1, kSlowB}}}));
-  EXPECT_EQ(here.one.start_of(9).slow, kSlowB);
-  EXPECT_EQ(here.one.start_of(9).plan, 0u);
+  // A view keeps it, also for a worker that had not got it.
+  Switching other(2);
+  other.begin_run();
+  for (Switching* one : {&here, &other}) {
+    one->lose(3);
+    EXPECT_TRUE(one->hear(1, Starts{1, {kFirst, {0, 1, 7, kAll, kSlowB}}}));
+    one->begin({{0, 8}, {1, 8}, {2, 6}});
+    EXPECT_EQ(one->one.start_of(6)->slow, SlowSites{});
+    EXPECT_EQ(one->one.start_of(9)->slow, kSlowB);
+    EXPECT_EQ(one->one.start_of(9)->plan, 0u);
+  }
 }
 
-// Whoever hears of a plan first tells it, too. One that has heard all reports may be a plan further
-// than a worker that has not.
-TEST(ScheduleSwitch, ThePlanAfterTheOneThatRunsIsKeptForLater) {
+TEST(ScheduleSwitch, AWorkerBeginsNoRoundAfterTheOneItHasToldBeforeThePlanIsHere) {
   Switching here(3);
-  EXPECT_TRUE(here.hear(1, {0, 0, {{0, 0, 4}}, 1, kSlowB})) << "not from the planner itself";
-  ASSERT_EQ(here.told().size(), 3u);
-  EXPECT_EQ(here.told()[0].slow, kSlowB);
-  EXPECT_TRUE(here.hear(0, {0, 1, {{0, 0, 4}}, 1, kSlowB}));
-  EXPECT_FALSE(here.hear(2, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, kSlowC}))
-      << "it has not reported the first";
-  EXPECT_TRUE(here.hear(0, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, kSlowC}));
-  EXPECT_FALSE(here.hear(0, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, kSlowC})) << "twice";
-  EXPECT_FALSE(here.hear(1, {0, 1, {{0, 0, 4}, {0, 2, 4, 1, kSlowB}}, 2, {}})) << "another one";
-  EXPECT_EQ(here.told().size(), 3u);
-  EXPECT_TRUE(here.hear(2, {0, 0, {{0, 0, 4}}, 1, kSlowB}));
-  EXPECT_EQ(here.told().back().plan, 2u) << "the first is known, the second goes on";
-  EXPECT_EQ(here.told().back().starts.back(), (ScheduleSwitch::Start{0, 2, 4, 1, kSlowB}));
-  EXPECT_EQ(here.one.waiting_for(), "the rounds that ranks 1 2 are in");
+  EXPECT_TRUE(here.hear(0, RoundAsked{0}));
+  EXPECT_TRUE(here.told<RoundTold>().empty()) << "the view has not begun";
+  here.one.enter(4);
+  here.begin_run();
+  ASSERT_EQ(here.told<RoundTold>().size(), 1u);
+  EXPECT_EQ(here.told<RoundTold>()[0].round, 4u);
+  EXPECT_TRUE(here.one.knows(4));
+  EXPECT_FALSE(here.one.knows(5));
+  EXPECT_EQ(here.one.waiting_for(), "the plan of the slow sites, of the senior worker");
+  EXPECT_TRUE(here.hear(0, Plan{0, 7, kSlowB}));
+  EXPECT_TRUE(here.one.knows(5));
+  EXPECT_EQ(here.one.start_of(7)->slow, kSlowB);
+  EXPECT_TRUE(here.hear(0, RoundAsked{0}));
+  EXPECT_TRUE(here.hear(0, Plan{0, 9, kSlowC}));
+  EXPECT_EQ(*here.one.start_of(9), (Start{0, 2, 9, kAll, kSlowC}));
 }
 
 TEST(ScheduleSwitch, PlansThatCannotBeAreRefused) {
   Switching here(3);
-  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0, 4}}, 2, kSlowB})) << "not the next";
-  EXPECT_FALSE(here.hear(0, {0, 0, {}, 1, kSlowB})) << "of one that knows nothing";
-  EXPECT_FALSE(here.hear(0, {0, 0, {{0, 0, 4}}, 1, {{4, 1, 0}}})) << "of nobody";
-  EXPECT_TRUE(here.hear(0, {0, 0, {{0, 0, 4}}, 1, kSlowB}));
-  EXPECT_FALSE(here.hear(1, {0, 0, {{0, 0, 4}}, 1, kSlowC})) << "the planner said another";
-  Switching back(3, 1);
-  EXPECT_FALSE(back.hear(0, {0, 0, {{0, 0, 4}}, 1, kSlowB})) << "it knows of no view yet";
+  here.begin_run();
+  here.one.enter(4);
+  EXPECT_FALSE(here.hear(1, RoundAsked{0})) << "not the planner";
+  EXPECT_FALSE(here.hear(0, Plan{0, 7, kSlowB})) << "not announced";
+  EXPECT_FALSE(here.hear(1, RoundTold{0, 4})) << "not asked for";
+  EXPECT_TRUE(here.hear(0, RoundAsked{0}));
+  EXPECT_FALSE(here.hear(0, RoundAsked{0})) << "twice";
+  EXPECT_FALSE(here.hear(0, Plan{0, 4, kSlowB})) << "this worker is in that round";
+  EXPECT_FALSE(here.hear(0, Plan{0, 7, {{4, 1, 0}}})) << "of nobody";
+  EXPECT_FALSE(here.one.knows(5));
+  Switching planner(0);
+  planner.begin_run();
+  planner.one.propose(kSlowB, planner.node.turn);
+  EXPECT_FALSE(planner.hear(1, RoundTold{0, 11})) << "far ahead";
+  EXPECT_TRUE(planner.hear(1, RoundTold{0, 10}));
+  EXPECT_FALSE(planner.hear(1, RoundTold{0, 10})) << "twice";
 }
 
-// Nobody who is left had heard all reports of the plan: no round was of it.
+// Nobody who is left has the plan: no round was of it.
 TEST(ScheduleSwitch, APlanThatALossCameIntoIsSkipped) {
   Switching here(1);
+  here.begin_run();
   here.one.enter(4);
-  EXPECT_TRUE(here.hear(0, {0, 4, {{0, 0, 4}}, 1, kSlowB}));
+  EXPECT_TRUE(here.hear(0, RoundAsked{0}));
   here.lose(0);
-  EXPECT_EQ(here.told().back().plan, 0u);
-  EXPECT_TRUE(here.hear(2, {1, 4, {{0, 0, 4}}}));
-  EXPECT_TRUE(here.hear(3, {1, 4, {{0, 0, 4}}}));
-  EXPECT_EQ(here.one.start_of(5).slow, SlowSites{});
-  EXPECT_EQ(here.one.start_of(5).epoch, 1u);
+  EXPECT_TRUE(here.hear(2, Starts{1, {kFirst}}));
+  EXPECT_TRUE(here.hear(3, Starts{1, {kFirst}}));
+  here.begin({{1, 4}, {2, 4}, {3, 4}});
+  EXPECT_TRUE(here.one.knows(5));
+  EXPECT_EQ(*here.one.start_of(5), (Start{1, 0, 5, {1, 2, 3}}));
 }
 
 TEST(ScheduleSwitch, WhoIsLeftAloneWaitsForNobody) {
   Switching here(1);
+  here.begin_run();
   for (const Rank rank : {0u, 2u, 3u}) here.lose(rank);
+  here.begin({{1, 4}});
+  here.one.propose(kSlowB, here.node.turn);
   EXPECT_TRUE(here.one.knows(100));
-  EXPECT_EQ(here.one.workers_of(100).second, std::vector<Rank>{1});
+  EXPECT_EQ(here.workers_of(100), Ranks{1});
+  EXPECT_EQ(*here.one.plan(), kSlowB);
 }
 
 }  // namespace

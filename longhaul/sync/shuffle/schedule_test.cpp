@@ -229,26 +229,6 @@ TEST(Schedule, Inv3_RegularGridsAndDigitsReachTheMeanExactlyInAnyOrder) {
   }
 }
 
-TEST(Schedule, SaysHowManyRoundsMakeAllModelsEqual) {
-  for (const char* kind : {"published", "grid", "radix", "random", "topology"})
-    for (std::uint32_t n = 1; n <= 24; ++n)
-      for (const std::uint32_t b : {0u, 2u, 3u, 24u}) {
-        const Schedule schedule{kind, b};
-        const std::uint32_t d = schedule.rounds_to_consensus(n);
-        for (Round first = 0; first < 3; ++first) {
-          Weights w = identity(n);
-          for (Round k = first; k < first + d; ++k)
-            average(w, schedule.groups(one_each(n), k, drawn(k)));
-          if (d > 0) EXPECT_LT(furthest_from_mean(w), 1e-12) << kind << " " << n << " b " << b;
-        }
-      }
-  EXPECT_EQ((Schedule{"grid"}.rounds_to_consensus(16)), 2u);
-  EXPECT_EQ((Schedule{"grid"}.rounds_to_consensus(10)), 0u);
-  EXPECT_EQ((Schedule{"grid", 9}.rounds_to_consensus(9)), 1u);
-  EXPECT_EQ((Schedule{"radix"}.rounds_to_consensus(24)), 4u);
-  EXPECT_EQ((Schedule{"random"}.rounds_to_consensus(24)), 0u);
-}
-
 // Invariant 4.
 TEST(Schedule, Inv4_WhatOneKnowsAllKnowAfterAFewRounds) {
   const auto grown = [](const Rounds& rounds, std::uint32_t n, int count) {
