@@ -9,6 +9,8 @@
 namespace longhaul::conformance {
 namespace {
 
+using namespace std::chrono_literals;
+
 struct PeerReturn : ::testing::TestWithParam<Variant<SyncEntry>> {};
 
 // All ways to spread factors, beside means of the rest or with staleness; under a sanitizer two.
@@ -80,6 +82,41 @@ TEST_P(PeerReturn, KilledAgainAndAgainAllEndAlike) {
     ++runs;
   }
   EXPECT_GT(returned, runs);
+}
+
+struct LateEntry : PeerReturn {};
+std::vector<Variant<SyncEntry>> that_enter_late() {
+  std::vector<Variant<SyncEntry>> all;
+  for (const char* name : {"dpsgd", "noloco", "ds_sync"})
+    all.push_back(variant_named(sync_variants(), name));
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Sync, LateEntry, ::testing::ValuesIn(that_enter_late()), kByName);
+
+// Its link is slow: the model takes as long as many rounds of the others.
+TEST_P(LateEntry, TheOthersDoNotWaitForTheModelOfAReturnedWorker) {
+  constexpr Rank kBack = 4;
+  JobSpec spec{.parts = plain(GetParam(), variant_named(overlay_variants(), "direct")),
+               .workers = kSites,
+               .one_site_each = true,
+               .size = 20'000,
+               .chunk_bytes = 4096,
+               .rounds = 60};
+  spec.tables = equal_tables(kSites, 100, 5ms, 20ms);
+  spec.tables->network.sites[kBack] = equal_tables(1, 1, 5ms, 20ms).network.sites[0];
+  Job job(spec);
+  const auto rounds_of = [&](Rank rank) { return job.world().node(rank).strategy().rounds_done(); };
+  while (rounds_of(0) < 5) ASSERT_TRUE(job.step());
+  job.kill(kBack);
+  while (!job.declared_lost(kBack)) ASSERT_TRUE(job.step());
+  job.restart(kBack);
+  while (!job.world().node(0).view().has(kBack)) ASSERT_TRUE(job.step());
+  const Round before = rounds_of(0);
+  while (rounds_of(kBack) == 0) ASSERT_TRUE(job.step());
+  EXPECT_GE(rounds_of(0), before + 10);
+  while (job.step()) {
+  }
+  expect_ended_alike(job);
 }
 
 // All updates of the lab are due after the end, so no model moves before it. Only a returned worker

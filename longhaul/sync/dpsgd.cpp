@@ -90,8 +90,11 @@ class Dpsgd final : public PeerStrategy {
     }
   };
   Dpsgd(const Config& config, SyncParts parts, const Place& place)
-      : PeerStrategy({"dpsgd", config.steps, rounds_apart(place)}, std::move(parts.overlay),
-                     parts.stop, place),
+      : PeerStrategy({.name = "dpsgd",
+                      .steps = config.steps,
+                      .apart = rounds_apart(place),
+                      .enters_late = true},
+                     std::move(parts.overlay), parts.stop, place),
         config_(config),
         rates_(config.graph == "best_rate" ? overlay::rates_of(parts.network, place)
                                            : overlay::RateBelief{}),

@@ -13,8 +13,7 @@
 // shuffle/site_rates.h finds these sites. shuffle/schedule_switch.h makes all workers agree on the
 // first round of this change, and of changes of the workers.
 //
-// A returned worker is alone in its first round. Models differ, so the one that it received need
-// not be of that round.
+// A returned worker begins with the senior worker's model of an earlier round.
 #include "longhaul/base/decimal.h"
 #include "longhaul/core/group_number.h"
 #include "longhaul/sync/entry.h"
@@ -101,7 +100,8 @@ class DsSync final : public PeerStrategy {
       : PeerStrategy({.name = "ds_sync",
                       .steps = config.steps,
                       .apart = most_apart(config, place),
-                      .ends_with_senior = config.final == "rank0"},
+                      .ends_with_senior = config.final == "rank0",
+                      .enters_late = !config.senses()},
                      std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),
@@ -195,13 +195,18 @@ class DsSync final : public PeerStrategy {
     return those_of(workers, [&](Rank rank) { return rank != turn.self(); });
   }
 
-  void on_entering(Turn& turn) override {
-    switch_.send_starts(peers(), done_, within(switch_, turn));
+  void on_entering(const std::vector<Rank>& to, Turn& turn) override {
+    switch_.send_starts(to, done_, within(switch_, turn));
     if (phase_ == Phase::ended) return;
     const Status enough = enough_sites(config_.min_sites, turn.place(), turn.view());
     if (!enough) fail(enough.error(), turn);
   }
-  void on_view_begun(Turn& turn) override { switch_.begin_view(entered(), within(switch_, turn)); }
+  void on_view_begun(Turn& turn) override {
+    std::map<Rank, Round> rounds, back;
+    for (const auto& [rank, entry] : entered()) (entry.is_back ? back : rounds)[rank] = entry.round;
+    switch_.begin_view(rounds, back, within(switch_, turn));
+  }
+  void on_late_entry(Rank rank, Round round) override { switch_.add(rank, round); }
 
   // The planner proposes the sites that skip cross exchanges, as long as training continues.
   void receive(Turn& turn) override {
@@ -239,17 +244,19 @@ class DsSync final : public PeerStrategy {
     const shuffle::ScheduleSwitch::Start* start = switch_.start_of(done_);
     // A returned worker is in no group of views before.
     if (start && start->epoch < turn.view().since(place_.self)) start = nullptr;
-    const shuffle::Partition groups = start ? groups_of(*start) : shuffle::Partition{};
-    std::vector<Rank> members = {place_.self};
+    const std::vector<Rank> workers = start ? start->workers_in(done_) : std::vector<Rank>{};
+    shuffle::Partition groups;
+    if (!workers.empty()) groups = groups_of(*start, workers);
     const auto mine = std::ranges::find_if(groups, [&](const auto& group) {
       return std::ranges::any_of(
-          group, [&](std::uint32_t worker) { return start->workers[worker] == place_.self; });
+          group, [&](std::uint32_t worker) { return workers[worker] == place_.self; });
     });
     const auto number = std::size_t(mine - groups.begin());
-    if (mine != groups.end()) {
-      members.clear();
-      for (const std::uint32_t worker : *mine) members.push_back(start->workers[worker]);
-    }
+    std::vector<Rank> members;
+    if (mine == groups.end())
+      members = {place_.self};  // has returned, and is in no group yet
+    else
+      for (const std::uint32_t worker : *mine) members.push_back(workers[worker]);
     turn.record("group", done_, double(number));
     turn.record("group_size", done_, double(members.size()));
     if (config_.senses()) turn.record("slow_sites", done_, double(start ? start->slow.size() : 0));
@@ -259,14 +266,15 @@ class DsSync final : public PeerStrategy {
       for (const Rank member : members)
         if (place_.member(member).site != place_.me().site) partner_ = member;
     given_ = turn.now();
-    const Status begun = mean_.begin(
-        group_number(start->epoch, done_ * start->workers.size() + number + of_plan(start->plan)),
-        members,
-        {.buffers = config_.average_buffers,
-         .samples = counts_samples_,
-         .correction = corrects_,
-         .state = optimizer_state_},
-        samples_, turn, within(final_.overlay(), turn));
+    const Status begun =
+        mean_.begin(group_number(start->epoch, done_ * place_.members.with(Role::worker).size() +
+                                                   number + of_plan(start->plan)),
+                    members,
+                    {.buffers = config_.average_buffers,
+                     .samples = counts_samples_,
+                     .correction = corrects_,
+                     .state = optimizer_state_},
+                    samples_, turn, within(final_.overlay(), turn));
     if (!begun) fail(begun.error(), turn);
     return bool(begun);
   }
@@ -280,13 +288,14 @@ class DsSync final : public PeerStrategy {
     turn.compute(OptimizerState{.set = std::move(state)});
   }
 
-  shuffle::Partition groups_of(const shuffle::ScheduleSwitch::Start& start) const {
+  shuffle::Partition groups_of(const shuffle::ScheduleSwitch::Start& start,
+                               const std::vector<Rank>& workers) const {
     const Random draw(place_.seed, Stream{Purpose::members, done_, 0, std::uint32_t(start.epoch)});
-    const shuffle::Partition sites = sites_of(start.workers, place_);
+    const shuffle::Partition sites = sites_of(workers, place_);
     std::vector<std::size_t> byes;
     for (std::size_t s = 0; s < sites.size(); ++s)
       for (const shuffle::SlowSite& one : start.slow)
-        if (place_.member(one.site).site == place_.member(start.workers[sites[s].front()]).site)
+        if (place_.member(one.site).site == place_.member(workers[sites[s].front()]).site)
           byes.push_back(s);
     return schedule_.groups(sites, done_, draw, byes);
   }

@@ -415,9 +415,9 @@ class Gaia final : public PeerStrategy, public Tunable {
   }
 
   // Precedes the round in which this node enters the view, at each peer.
-  void on_entering(Turn& turn) override {
+  void on_entering(const std::vector<Rank>& to, Turn& turn) override {
     clocks_[place_.self] = base_.clock();
-    for (const Rank peer : peers())
+    for (const Rank peer : to)
       turn.send(peer, gaia::BaseClock{epoch(), base_.clock()}, {}, kControl);
   }
 

@@ -59,7 +59,10 @@ class NoLoCo final : public PeerStrategy {
   };
 
   NoLoCo(const Config& config, SyncParts parts, const Place& place)
-      : PeerStrategy({"noloco", config.steps, rounds_between_workers(place)},
+      : PeerStrategy({.name = "noloco",
+                      .steps = config.steps,
+                      .apart = rounds_between_workers(place),
+                      .enters_late = true},
                      std::move(parts.overlay), parts.stop, place),
         config_(config),
         place_(place),

@@ -16,6 +16,11 @@
 // A returned worker receives the senior worker's model at a step boundary. It enters in the
 // latest round of its older peers, those that have taken part longer, which wait for it. So it is
 // never behind all of its peers, and returns do not increase the maximum lead of a worker.
+//
+// With Terms::enters_late no worker waits for the model, which comes beside the rounds, to one
+// returned worker at a time. The view begins without the returned worker. When it has the model,
+// each peer sends it a round that the peer has not begun, and waits there for its answer: the
+// latest of these rounds. So all peers know whether it takes part in a round.
 #include <deque>
 #include <functional>
 #include <map>
@@ -152,8 +157,9 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   struct EnteredView {
     LONGHAUL_MESSAGE(1, "entered_view");
     Epoch epoch = 0;
-    Round round = 0;  // in which the sender has entered the view
-    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50))
+    Round round = 0;       // in which the sender has entered the view
+    bool is_back = false;  // the sender has returned, and takes part from that round on
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), is_back)
   };
   using Messages = MessageList<EnteredView>;
 
@@ -173,9 +179,16 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   Status on_message(Rank from, const Message& message, Turn& turn) override {
     return dispatch(Messages{}, message, [&](const EnteredView& entered) -> Status {
       if (entered.epoch != turn.view().epoch) return Ok{};
-      if (!std::ranges::binary_search(peers_, from)) return malformed("the round of no peer");
-      if (!rounds_.emplace(from, entered.round).second)
+      if (!std::ranges::binary_search(peers_, from) && from != senior_)
+        return malformed("the round of no peer");
+      const auto told = told_.find(from);
+      if ((is_outside(from) && !state_transfer_.has_state(from)) ||
+          (told != told_.end() && entered.round < told->second))
+        return malformed("a returned peer enters before it can");
+      if (!rounds_.emplace(from, Entry{entered.round, entered.is_back}).second)
         return malformed("a peer sends its round for the second time");
+      outside_.erase(from);
+      if (told_.erase(from) > 0) on_late_entry(from, entered.round);
       on_progress(turn);  // follows no message to this machine itself
       return Ok{};
     });
@@ -183,7 +196,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
   void on_computed(const Computed& computed, Turn& turn) override {
     if (phase_ != Phase::computing) return;  // the run has failed
-    if (has_train_loss_ && !turn.place().phantom) turn.record("train_loss", done_, computed.loss);
+    if (terms_.has_train_loss && !turn.place().phantom)
+      turn.record("train_loss", done_, computed.loss);
     samples_ += double(computed.samples);
     phase_ = Phase::exchanging;
     asked_ = turn.now();
@@ -194,6 +208,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   void on_progress(Turn& turn) final {
     if (phase_ == Phase::unstarted || (turn.place().comes_back() && turn.view().epoch == 0)) return;
     do {
+      welcome(turn);
       begin_view(turn);
       receive(turn);
       hand_over(turn);
@@ -211,36 +226,36 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::entering) return "the rounds of ranks" + listed(unknown(older_peers()));
     if (phase_ != Phase::ready && phase_ != Phase::exchanging && phase_ != Phase::finishing)
       return "";
-    if (!has_begun_view_) return "the rounds of ranks" + listed(unknown(peers_));
+    if (!has_begun_view_ || awaits_entry()) return "the rounds of ranks" + listed(unknown(peers_));
     return "round " + std::to_string(done_) + ": " + missing();
   }
 
   void state(Archive& ar) override {
-    ar.expect(std::string(name_));
+    ar.expect(std::string(terms_.name));
     ar(phase_, done_, epoch_, returned_, peers_, rounds_, has_begun_view_, samples_, asked_);
-    ar(waited_, begins_again_, newcomers_);
-    if (has_begun_view_ && !unknown(peers_).empty()) ar.fail("holds a view without all its rounds");
+    ar(waited_, begins_again_, newcomers_, senior_, outside_, told_);
+    if (has_begun_view_ && !terms_.enters_late && !unknown(peers_).empty())
+      ar.fail("holds a view without all its rounds");
   }
 
  protected:
   using Phase = PeerPhase;
   // `apart`: the maximum lead of a worker over another, in rounds. `has_train_loss`: the loss of a
   // step is recorded as train_loss. `ends_with_senior`: with its model, not with the mean.
+  // `enters_late`: a returned worker may begin with a model of many rounds ago.
   struct Terms {
     std::string_view name;
     std::uint32_t steps = 1;
     Round apart = 1;
     bool has_train_loss = true;
     bool ends_with_senior = false;
+    bool enters_late = false;
   };
   PeerStrategy(const Terms& terms, std::unique_ptr<Overlay> overlay, const StopConfig& stop,
                const Place& place)
       : EndsInMean(std::move(overlay), /*returns=*/true, terms.ends_with_senior),
-        name_(terms.name),
+        terms_(terms),
         self_(place.self),
-        steps_(terms.steps),
-        apart_(terms.apart),
-        has_train_loss_(terms.has_train_loss),
         stop_(apart_by(terms.apart, stop)) {
     own(stop_, {2, "stop rule"});
     own(state_transfer_, {3, "state transfer"});
@@ -265,8 +280,10 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   virtual bool finish_rounds(Turn&) { return true; }
   // Called in each turn. The learner may compute.
   virtual void receive(Turn&) {}
-  // Called before this node sends its round to its peers: messages of kControl arrive before it.
-  virtual void on_entering(Turn&) {}
+  // Called before this node sends its round to these peers: messages of kControl arrive before it.
+  virtual void on_entering(const std::vector<Rank>& /*to*/, Turn&) {}
+  // A returned peer takes part from this round on, in a view that has begun (Terms::enters_late).
+  virtual void on_late_entry(Rank, Round) {}
   // Saves the model of this round for a returned worker, or loads it there.
   virtual void archive_model(Archive& ar, Turn& turn) { ar.floats(turn.params()); }
   // Returns what begin_round(), end_round() or finish_rounds() waits for, for the user: "models of
@@ -278,13 +295,21 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // Returns those of the ranks, all of peers, that take part in this node's current round. None
   // until the view has begun.
   std::vector<Rank> present(std::vector<Rank> ranks) const {
-    std::erase_if(ranks, [&](Rank rank) { return !has_begun_view_ || rounds_.at(rank) > done_; });
+    std::erase_if(ranks, [&](Rank rank) {
+      const auto entry = rounds_.find(rank);
+      return !has_begun_view_ || entry == rounds_.end() || entry->second.round > done_;
+    });
     return ranks;
   }
   Epoch epoch() const { return epoch_; }
-  // Returns the rounds in which this node and its peers have entered the view, all once it has
-  // begun.
-  const std::map<Rank, Round>& entered() const { return rounds_; }
+  struct Entry {
+    Round round = 0;       // in which the worker has entered the view
+    bool is_back = false;  // EnteredView::is_back
+    void state(Archive& ar) { ar(round, is_back); }
+  };
+  // Returns the entries of this node and its peers; when the view begins, of all but those that
+  // enter late.
+  const std::map<Rank, Entry>& entered() const { return rounds_; }
   // For peers_among(): when the new view has begun, all workers begin the latest one of their
   // rounds again. Missed rounds pass with the current model. A result of the learner from before is
   // dropped without on_steps_done(). All workers must be peers, and all must call it.
@@ -308,27 +333,62 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     epoch_ = turn.view().epoch;
     returned_ = turn.view().returned;
     rounds_.clear();
+    told_.clear();
+    outside_.clear();
     has_begun_view_ = false;
     if (turn.place().comes_back() && epoch_ == 0) return;  // not let in yet
     peers_ = peers_among(live_workers(turn), turn);
+    senior_ = senior_worker(turn.place(), turn.view());
+    if (terms_.enters_late)
+      for (const Rank rank : senior_ == self_ ? live_workers(turn) : RankList(peers_))
+        if (newcomers_.has(rank)) outside_.insert(rank);
     if (epoch_ == 0) {  // all workers begin in round 0
-      rounds_[self_] = 0;
-      for (const Rank peer : peers_) rounds_[peer] = 0;
+      rounds_[self_] = {};
+      for (const Rank peer : peers_) rounds_[peer] = {};
     } else if (phase_ != Phase::outside && phase_ != Phase::entering) {
-      send_round(turn);
+      send_round({done_, false}, turn);
     }
   }
 
-  void send_round(Turn& turn) {
-    on_entering(turn);
-    rounds_[self_] = done_;
-    for (const Rank peer : peers_) turn.send(peer, EnteredView{epoch_, done_}, {}, kControl);
+  void send_round(const Entry& entry, Turn& turn) {
+    rounds_[self_] = entry;
+    send_round(those_of(peers_, [&](Rank rank) { return !is_outside(rank); }), entry, turn);
+  }
+  void send_round(const std::vector<Rank>& to, const Entry& entry, Turn& turn) {
+    on_entering(to, turn);
+    for (const Rank peer : to)
+      turn.send(peer, EnteredView{epoch_, entry.round, entry.is_back}, {}, kControl);
   }
 
   void begin_view(Turn& turn) {
-    if (has_begun_view_ || !rounds_.contains(self_) || !unknown(peers_).empty()) return;
+    if (has_begun_view_ || !rounds_.contains(self_)) return;
+    if (std::ranges::any_of(unknown(peers_), [&](Rank rank) { return !is_outside(rank); })) return;
     has_begun_view_ = true;
     on_view_begun(turn);
+  }
+
+  bool is_outside(Rank rank) const { return outside_.contains(rank); }
+
+  // Sends returned peers that have a model now a round that this worker has not begun. The senior
+  // worker sends it to all returned workers: one without older peers would begin in an old round.
+  void welcome(Turn& turn) {
+    if (!rounds_.contains(self_)) return;
+    std::vector<Rank> ready;
+    for (const Rank rank : outside_)
+      if (state_transfer_.has_state(rank)) ready.push_back(rank);
+    if (ready.empty()) return;
+    const bool is_in_round = phase_ == Phase::computing || phase_ == Phase::exchanging;
+    Entry entry = rounds_.at(self_);
+    if (has_begun_view_) entry = {done_ + (is_in_round ? 1 : 0), false};
+    for (const Rank rank : ready) {
+      outside_.erase(rank);
+      if (has_begun_view_ && std::ranges::binary_search(peers_, rank)) told_[rank] = entry.round;
+    }
+    send_round(ready, entry, turn);
+  }
+  // Returns true if the current round waits for the answer of a returned peer.
+  bool awaits_entry() const {
+    return std::ranges::any_of(told_, [&](const auto& one) { return one.second <= done_; });
   }
 
   std::vector<Rank> unknown(const std::vector<Rank>& of) const {
@@ -346,11 +406,12 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
         return enter_run(turn);
       case Phase::ready: {
         if (begins_again_) return begin_latest(turn);
+        if (awaits_entry()) return false;
         std::optional<Work> work = begin_round(turn);
         if (!work || phase_ != Phase::ready) return false;
         phase_ = Phase::computing;
         waited_ = turn.now() - asked_;
-        turn.compute(std::move(*work), steps_);
+        turn.compute(std::move(*work), terms_.steps);
         return false;
       }
       case Phase::exchanging:
@@ -393,12 +454,13 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::outside) return;
     state_transfer_.drop_received();  // received twice
     if (phase_ == Phase::entering || turn.learner_is_busy()) return;
-    newcomers_.hand_over(state_transfer_, done_, turn, within(state_transfer_, turn),
-                         [&](Archive& ar) { archive_for_returned(ar, turn); });
+    newcomers_.hand_over(
+        state_transfer_, done_, turn, within(state_transfer_, turn),
+        [&](Archive& ar) { archive_for_returned(ar, turn); }, terms_.enters_late);
   }
 
   void archive_for_returned(Archive& ar, Turn& turn) {
-    ar.expect(std::string(name_));
+    ar.expect(std::string(terms_.name));
     ar(done_, samples_);
     stop_.hand_over(ar);
     archive_model(ar, turn);
@@ -410,6 +472,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     Status read = state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, turn); });
     if (read && done_ != round) read = malformed("the state that was received is of another round");
     if (!read) return fail(read.error(), turn), false;
+    if (terms_.enters_late) stop_.forget_round();  // unknown until it enters
     phase_ = Phase::entering;
     state_transfer_.confirm(within(state_transfer_, turn));
     return true;
@@ -417,8 +480,24 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
 
   bool enter_run(Turn& turn) {
     const std::vector<Rank> older = older_peers();
-    if (!unknown(older).empty() || !pass_rounds(older, turn)) return false;
-    send_round(turn);
+    if (!unknown(older).empty()) return false;
+    if (!(terms_.enters_late ? skip_rounds(older, turn) : pass_rounds(older, turn))) return false;
+    send_round({done_, true}, turn);
+    return true;
+  }
+
+  // Enters the latest round of these peers, which know the verdicts on the rounds before.
+  bool skip_rounds(const std::vector<Rank>& peers, Turn& turn) {
+    Round first = ~Round(0), last = done_;
+    for (const Rank peer : peers) {
+      first = std::min(first, rounds_.at(peer).round);
+      last = std::max(last, rounds_.at(peer).round);
+    }
+    if (!peers.empty() && last > first + terms_.apart + 1)
+      return fail(far_ahead(last, first), turn), false;
+    done_ = last;
+    stop_.skip_to(done_);
+    phase_ = Phase::deciding;
     return true;
   }
 
@@ -431,16 +510,17 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // Passes the rounds before the latest one of these peers with the current model.
   bool pass_rounds(const std::vector<Rank>& peers, Turn& turn) {
     Round first = done_;
-    for (const Rank peer : peers) first = std::max(first, rounds_.at(peer));
-    if (first > done_ + kMostMissed * apart_) {
-      fail(malformed("a peer says that it is in round " + std::to_string(first) +
-                     "; the model of this worker is of round " + std::to_string(done_)),
-           turn);
-      return false;
-    }
+    for (const Rank peer : peers) first = std::max(first, rounds_.at(peer).round);
+    if (first > done_ + kMostMissed * terms_.apart)
+      return fail(far_ahead(first, done_), turn), false;
     while (done_ < first) count_round(turn);
     phase_ = Phase::deciding;
     return true;
+  }
+
+  static Error far_ahead(Round round, Round here) {
+    return malformed("a peer says that it is in round " + std::to_string(round) +
+                     "; others are in round " + std::to_string(here));
   }
 
   // Returns the peers that have taken part longer: of two returned workers one waits for the other.
@@ -451,27 +531,28 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     };
     std::vector<Rank> older = peers_;
     std::erase_if(older, [&](Rank rank) { return since(self_) < since(rank); });
+    if (terms_.enters_late && older.empty() && senior_ != self_) older = {senior_};
     return older;
   }
 
   std::string place_in_run() const final {
-    return std::string(name_) + ", round " + std::to_string(done_);
+    return std::string(terms_.name) + ", round " + std::to_string(done_);
   }
 
-  const std::string_view name_;
+  const Terms terms_;
   const Rank self_;
-  const std::uint32_t steps_;
-  const Round apart_;
-  const bool has_train_loss_;
   StopRule stop_;
   StateTransfer state_transfer_;
   gossip::Newcomers newcomers_;
 
   Epoch epoch_ = 0;                 // epoch of the view that this node has entered
   std::map<Rank, Epoch> returned_;  // returned workers of that view
+  Rank senior_ = 0;                 // senior worker of that view
   std::vector<Rank> peers_;         // in that view
-  std::map<Rank, Round> rounds_;    // rounds in which this node and its peers have entered it
-  bool has_begun_view_ = false;     // the rounds of all peers are known
+  std::map<Rank, Entry> rounds_;    // entries of this node and its peers
+  std::set<Rank> outside_;          // enters_late: returned peers without a model
+  std::map<Rank, Round> told_;      // rounds sent to returned peers that have not answered
+  bool has_begun_view_ = false;     // the rounds of all peers that are not outside are known
   bool begins_again_ = false;       // when it has begun
   Time asked_{0};                   // start of the wait for others
   Time waited_{0};                  // in this round before its local steps

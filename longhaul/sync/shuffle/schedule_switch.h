@@ -4,17 +4,18 @@
 // After a loss or a return, workers enter the new view in different rounds (PeerStrategy). Up to
 // the latest of these rounds the groups are unchanged, less the lost workers. From the next round
 // on, the workers of the view form the groups. So no two workers form different groups in one
-// round, and no worker waits for a group that another worker will not form.
+// round, and no worker waits for a group that another worker will not form. A returned worker is in
+// groups from the round on in which it enters.
 //
 // A worker knows a list of starts (view, workers, first round) and sends it to the others when it
-// enters a view. The newest list counts. If a further loss comes before all have entered a view,
-// some may know its start. If none of them does, none has used its groups, and it is skipped. A
-// returned worker gets the list from the others.
+// enters a view. The newest list counts, with the returned workers of all lists. If a further loss
+// comes before all have entered a view, some may know its start. If none of them does, none has
+// used its groups, and it is skipped. A returned worker gets the list from the others.
 //
 // A plan of the slow sites (site_rates.h) begins within a view. The planner, the senior worker,
 // asks all workers for their rounds, and then sends them the plan, which holds from the round after
 // the latest one on. Until the plan arrives, a worker begins no later round than the one it has
-// told. A view keeps the plan of the view before. A plan that a loss interrupts is skipped, unless
+// sent. A view keeps the plan of the view before. A plan that a loss interrupts is skipped, unless
 // a worker that has it is left.
 #include <algorithm>
 #include <map>
@@ -30,13 +31,30 @@ class ScheduleSwitch final : public Machine {
   static constexpr double kMostSlow = 4096, kMostWorkers = 1 << 20;
 
  public:
+  struct Worker {
+    Rank rank = 0;
+    Round from = 0;  // the first round in which it takes part
+    friend bool operator==(const Worker&, const Worker&) = default;
+    LONGHAUL_FIELDS(rank, (from, .max = 0x1p50))
+  };
   struct Start {
-    Epoch epoch = 0;                 // view
-    std::uint32_t plan = 0;          // number of the plan in this view; 0: that of the view before
-    Round first = 0;                 // the last round is the one before the next start
-    std::vector<Rank> workers = {};  // ascending
-    SlowSites slow = {};             // slow sites by the plan that holds
+    Epoch epoch = 0;         // view
+    std::uint32_t plan = 0;  // number of the plan in this view; 0: that of the view before
+    Round first = 0;         // the last round is the one before the next start
+    std::vector<Worker> workers = {};  // ascending
+    SlowSites slow = {};               // slow sites by the plan that holds
     friend bool operator==(const Start&, const Start&) = default;
+
+    std::vector<Rank> workers_in(Round round) const {
+      std::vector<Rank> ranks;
+      for (const Worker& worker : workers)
+        if (worker.from <= round) ranks.push_back(worker.rank);
+      return ranks;
+    }
+    void add(const Worker& worker) {
+      const auto at = std::ranges::lower_bound(workers, worker.rank, {}, &Worker::rank);
+      if (at == workers.end() || at->rank != worker.rank) workers.insert(at, worker);
+    }
     LONGHAUL_FIELDS(epoch, plan, (first, .max = 0x1p50), (workers, .max = kMostWorkers),
                     (slow, .max = kMostSlow))
   };
@@ -76,23 +94,31 @@ class ScheduleSwitch final : public Machine {
     round_ = round;
     for (const Rank rank : to) turn.send(rank, Starts{turn.view().epoch, starts_}, {}, kControl);
   }
-  // Called when all workers have entered the view, in these rounds.
-  void begin_view(const std::map<Rank, Round>& rounds, Turn& turn) {
+  // Called when all workers have entered the view, in these rounds. `back`: returned workers, which
+  // may enter later, with add(). At a returned worker itself, the others may have begun the view.
+  void begin_view(const std::map<Rank, Round>& rounds, const std::map<Rank, Round>& back,
+                  Turn& turn) {
     Start start{.epoch = turn.view().epoch};
-    Round earliest = rounds.begin()->second, latest = earliest;
+    Round earliest = round_, latest = 0;
     for (const auto& [rank, round] : rounds) {
-      start.workers.push_back(rank);
+      start.add({rank, 0});
       earliest = std::min(earliest, round);
       latest = std::max(latest, round);
     }
-    if (!starts_.empty()) start.first = latest + 1, start.slow = starts_.back().slow;
-    starts_.push_back(std::move(start));
+    if (starts_.empty() || starts_.back().epoch < start.epoch) {
+      if (!starts_.empty()) start.first = latest + 1, start.slow = starts_.back().slow;
+      starts_.push_back(std::move(start));
+    }
+    for (const auto& [rank, round] : back) add(rank, round);
     const auto holds = std::ranges::find_if(
         starts_.rbegin(), starts_.rend(), [&](const Start& one) { return one.first <= earliest; });
     if (holds != starts_.rend()) starts_.erase(starts_.begin(), holds.base() - 1);
     has_begun_ = true;
     if (std::exchange(is_asked_, false)) tell_round(turn);
   }
+
+  // Adds a returned worker, which takes part from this round on.
+  void add(Rank rank, Round from) { starts_.back().add({rank, from}); }
 
   // Returns true if the schedule of the round is known, in a view that has begun. False: the plan
   // is missing.
@@ -112,7 +138,7 @@ class ScheduleSwitch final : public Machine {
     LH_CHECK(plan());
     proposed_ = std::move(slow);
     told_ = latest_ = round_;
-    for (const Rank rank : starts_.back().workers) {
+    for (const auto& [rank, from] : starts_.back().workers) {
       if (rank == turn.self()) continue;
       awaited_.insert(rank);
       turn.send(rank, RoundAsked{turn.view().epoch}, {}, kControl);
@@ -159,22 +185,25 @@ class ScheduleSwitch final : public Machine {
   // A worker that knows the start of a view knows all earlier starts that any worker may need, and
   // all workers that know it agree.
   Status take(Rank, const Starts& list, Turn& turn) {
-    if (has_begun_) return malformed("schedules of a view that has begun");
+    if (has_begun_) return Ok{};  // from a returned worker, which enters late
     const RankList& all = turn.place().members.with(Role::worker);
     for (std::size_t i = 0; i < list.starts.size(); ++i) {
       const Start& start = list.starts[i];
-      if (start.epoch >= turn.view().epoch ||
+      if (start.epoch > turn.view().epoch ||
           (i > 0 && version(start) <= version(list.starts[i - 1])))
         return malformed("schedules of views that cannot be");
-      if (std::ranges::adjacent_find(start.workers, std::ranges::greater_equal{}) !=
+      if (std::ranges::adjacent_find(start.workers, std::ranges::greater_equal{}, &Worker::rank) !=
               start.workers.end() ||
-          !includes(all, start.workers))
+          !std::ranges::all_of(start.workers, [&](const Worker& one) { return all.has(one.rank); }))
         return malformed("a schedule of workers that are not there");
       LH_TRY(check_slow(start.slow, turn));
     }
-    if (!list.starts.empty() &&
-        (starts_.empty() || version(list.starts.back()) > version(starts_.back())))
+    if (list.starts.empty()) return Ok{};
+    const Start& newest = list.starts.back();
+    if (starts_.empty() || version(newest) > version(starts_.back()))
       starts_ = list.starts;
+    else if (version(newest) == version(starts_.back()))
+      for (const Worker& worker : newest.workers) starts_.back().add(worker);
     return Ok{};
   }
 
@@ -214,7 +243,7 @@ class ScheduleSwitch final : public Machine {
   void settle(Turn& turn) {
     begin_plan(latest_ + 1, std::move(proposed_));
     const Start& start = starts_.back();
-    for (const Rank rank : start.workers)
+    for (const auto& [rank, from] : start.workers)
       if (rank != turn.self())
         turn.send(rank, Plan{start.epoch, start.first, start.slow}, {}, kControl);
   }
@@ -233,10 +262,10 @@ class ScheduleSwitch final : public Machine {
   std::vector<Start> starts_;  // up to the newest one that this worker knows
   bool has_begun_ = false;     // the view: all have entered it
   bool is_asked_ = false;      // for its round, when the view has begun
-  std::optional<Round> told_;  // the round that it has told, while it waits for the plan
+  std::optional<Round> told_;  // the round that it has sent, while it waits for the plan
   // At the planner.
   std::set<Rank> awaited_;  // workers whose round is asked for
-  Round latest_ = 0;        // latest round that was told
+  Round latest_ = 0;        // latest round that has arrived
   SlowSites proposed_;
 };
 

@@ -51,7 +51,7 @@ class Walker final : public Machine {
   }
   void on_progress(Turn& turn) override {
     if (!has_begun_ && entered_.size() == live_workers(turn).size()) {
-      switch_.begin_view(entered_, within(switch_, turn));
+      switch_.begin_view(entered_, {}, within(switch_, turn));
       has_begun_ = true;
     }
     if (plans_.contains(round_) && switch_.plan() && is_senior(turn)) {
@@ -84,7 +84,7 @@ class Walker final : public Machine {
     if (group_.empty()) {
       if (!switch_.knows(round_)) return false;
       const Start* start = switch_.start_of(round_);
-      const Ranks& workers = start->workers;
+      const Ranks workers = start->workers_in(round_);
       used[round_] = {workers, start->slow};
       Partition sites(workers.size());
       for (std::uint32_t i = 0; i < workers.size(); ++i) sites[i] = {i};
@@ -176,7 +176,9 @@ struct Switching {
     one.on_view(before, node.turn);
   }
   // The run begins, or all enter the view in these rounds.
-  void begin(const std::map<Rank, Round>& rounds) { one.begin_view(rounds, node.turn); }
+  void begin(const std::map<Rank, Round>& rounds, const std::map<Rank, Round>& back = {}) {
+    one.begin_view(rounds, back, node.turn);
+  }
   void begin_run() { begin({{0, 0}, {1, 0}, {2, 0}, {3, 0}}); }
   void lose(Rank rank) {
     View view = node.view;
@@ -196,14 +198,22 @@ struct Switching {
       if (send.message.kind == M::kKind) all.push_back(*from_wire<M>(send.message.head.view()));
     return all;
   }
-  const Ranks& workers_of(Round round) const { return one.start_of(round)->workers; }
+  Ranks workers_of(Round round) const { return one.start_of(round)->workers_in(round); }
   Epoch epoch_of(Round round) const { return one.start_of(round)->epoch; }
   OneNode node;
   ScheduleSwitch one;
 };
 
 const Ranks kAll = {0, 1, 2, 3};
-const Start kFirst = {0, 0, 0, kAll}, kWithout3 = {1, 0, 6, {0, 1, 2}};
+
+// Workers from round 0 on.
+std::vector<ScheduleSwitch::Worker> from_the_start(const Ranks& ranks) {
+  std::vector<ScheduleSwitch::Worker> workers;
+  for (const Rank rank : ranks) workers.push_back({rank, 0});
+  return workers;
+}
+const auto kAllWorkers = from_the_start(kAll), kOthers = from_the_start({0, 1, 2});
+const Start kFirst = {0, 0, 0, kAllWorkers}, kWithout3 = {1, 0, 6, kOthers};
 
 TEST(ScheduleSwitch, TheNewGroupsBeginAfterTheLatestRound) {
   Switching here(1);
@@ -257,11 +267,12 @@ TEST(ScheduleSwitch, OldStartsAreForgotten) {
   here.begin_run();
   here.lose(3);
   here.begin({{0, 6}, {1, 4}, {2, 3}});
+  here.one.enter(7);
   here.lose(2);
   here.begin({{0, 9}, {1, 7}});
   here.one.send_starts({0}, 9, here.node.turn);
   EXPECT_EQ(here.told<Starts>().back().starts,
-            (std::vector<Start>{{1, 0, 7, {0, 1, 2}}, {2, 0, 10, {0, 1}}}));
+            (std::vector<Start>{{1, 0, 7, kOthers}, {2, 0, 10, from_the_start({0, 1})}}));
 }
 
 TEST(ScheduleSwitch, StartsThatCannotBeAreRefused) {
@@ -269,28 +280,69 @@ TEST(ScheduleSwitch, StartsThatCannotBeAreRefused) {
   here.begin_run();
   here.lose(3);
   EXPECT_TRUE(here.hear(0, Starts{0, {kFirst}})) << "of a view that is over: late";
-  EXPECT_FALSE(here.hear(0, Starts{1, {kWithout3}})) << "nobody can know it yet";
+  EXPECT_FALSE(here.hear(0, Starts{1, {{2, 0, 6, kOthers}}})) << "of a view to come";
   EXPECT_FALSE(here.hear(0, Starts{1, {kFirst, kFirst}}));
-  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, {0, 4}}}})) << "of who is not there";
-  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, {1, 1}}}}));
-  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, kAll, {{4, 1, 0}}}}}));
+  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, from_the_start({0, 4})}}}))
+      << "of who is not there";
+  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, from_the_start({1, 1})}}}));
+  EXPECT_FALSE(here.hear(0, Starts{1, {{0, 0, 0, kAllWorkers, {{4, 1, 0}}}}}));
   EXPECT_TRUE(here.hear(0, Starts{1, {kFirst}}));
   here.begin({{0, 1}, {1, 0}, {2, 0}});
-  EXPECT_FALSE(here.hear(2, Starts{1, {kFirst}})) << "the view has begun";
+  EXPECT_TRUE(here.hear(2, Starts{1, {{1, 1, 9, kOthers}}}));
+  EXPECT_EQ(here.one.start_of(9)->plan, 0u) << "the view has begun";
 }
 
-// Rank 3 was lost in view 1 and comes back in view 2, in the latest round.
+const View kBack{.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}};
+
+// Rank 3 was lost in view 1 and comes back in view 2, in which the others wait for its round.
 TEST(ScheduleSwitch, WhoComesBackIsInAGroupAfterTheLatestRound) {
   Switching back(3);
-  back.see({.epoch = 2, .live = {0, 1, 2, 3}, .returned = {{3, 2}}});
-  EXPECT_TRUE(back.hear(0, Starts{2, {{1, 0, 90, {0, 1, 2}}}}));
-  EXPECT_TRUE(back.hear(1, Starts{2, {{1, 0, 90, {0, 1, 2}}}}));
+  back.see(kBack);
+  EXPECT_TRUE(back.hear(0, Starts{2, {{1, 0, 90, kOthers}}}));
+  EXPECT_TRUE(back.hear(1, Starts{2, {{1, 0, 90, kOthers}}}));
   back.one.send_starts({0, 1, 2}, 203, back.node.turn);
-  EXPECT_EQ(back.told<Starts>().back().starts, (std::vector<Start>{{1, 0, 90, {0, 1, 2}}}));
-  back.begin({{0, 200}, {1, 203}, {2, 201}, {3, 203}});
+  EXPECT_EQ(back.told<Starts>().back().starts, (std::vector<Start>{{1, 0, 90, kOthers}}));
+  back.begin({{0, 200}, {1, 203}, {2, 201}}, {{3, 203}});
   EXPECT_EQ(back.workers_of(203), (Ranks{0, 1, 2}));
   EXPECT_EQ(back.workers_of(204), kAll);
   EXPECT_EQ(back.one.start_of(89), nullptr) << "others have passed it";
+}
+
+// The others have begun the view, and tell it rounds that they have not begun.
+TEST(ScheduleSwitch, WhoEntersLaterIsInGroupsFromItsRoundOn) {
+  Switching here(1), back(3);
+  here.begin_run();
+  here.lose(3);
+  here.begin({{0, 5}, {1, 5}, {2, 5}});
+  here.see(kBack);
+  here.begin({{0, 8}, {1, 7}, {2, 6}});
+  here.one.send_starts({3}, 20, here.node.turn);
+  back.see(kBack);
+  EXPECT_TRUE(back.hear(1, here.told<Starts>().back()));
+  here.one.add(3, 22);
+  back.begin({{0, 22}, {1, 20}, {2, 21}}, {{3, 22}});
+  for (const Switching* one : {&here, &back}) {
+    EXPECT_EQ(one->workers_of(21), (Ranks{0, 1, 2}));
+    EXPECT_EQ(one->workers_of(22), kAll);
+    EXPECT_EQ(one->one.start_of(22)->first, 9u);
+  }
+}
+
+// The next view comes before a worker knows that another has entered.
+TEST(ScheduleSwitch, AViewKeepsWhomAnyoneSawEnter) {
+  Switching here(1);
+  here.node.view = kBack;
+  EXPECT_TRUE(here.hear(0, Starts{2, {kFirst}}));
+  here.begin({{0, 8}, {1, 7}, {2, 6}});
+  here.see({.epoch = 3, .live = {0, 1, 3}, .returned = {{3, 2}}});
+  Start with = {2, 0, 9, kOthers};
+  with.add({3, 22});
+  EXPECT_TRUE(here.hear(0, Starts{3, {with}}));
+  EXPECT_TRUE(here.hear(3, Starts{3, {{2, 0, 9, kOthers}}}));
+  here.begin({{0, 23}, {1, 20}, {3, 22}});
+  EXPECT_EQ(here.workers_of(21), (Ranks{0, 1, 2}));
+  EXPECT_EQ(here.workers_of(23), kAll);
+  EXPECT_EQ(here.workers_of(24), (Ranks{0, 1, 3}));
 }
 
 constexpr double kFull = 1;
@@ -324,7 +376,7 @@ TEST(ScheduleSwitch, APlanHoldsFromTheRoundAfterTheLatestOneOn) {
   other.begin_run();
   for (Switching* one : {&here, &other}) {
     one->lose(3);
-    EXPECT_TRUE(one->hear(1, Starts{1, {kFirst, {0, 1, 7, kAll, kSlowB}}}));
+    EXPECT_TRUE(one->hear(1, Starts{1, {kFirst, {0, 1, 7, kAllWorkers, kSlowB}}}));
     one->begin({{0, 8}, {1, 8}, {2, 6}});
     EXPECT_EQ(one->one.start_of(6)->slow, SlowSites{});
     EXPECT_EQ(one->one.start_of(9)->slow, kSlowB);
@@ -348,7 +400,7 @@ TEST(ScheduleSwitch, AWorkerBeginsNoRoundAfterTheOneItHasToldBeforeThePlanIsHere
   EXPECT_EQ(here.one.start_of(7)->slow, kSlowB);
   EXPECT_TRUE(here.hear(0, RoundAsked{0}));
   EXPECT_TRUE(here.hear(0, Plan{0, 9, kSlowC}));
-  EXPECT_EQ(*here.one.start_of(9), (Start{0, 2, 9, kAll, kSlowC}));
+  EXPECT_EQ(*here.one.start_of(9), (Start{0, 2, 9, kAllWorkers, kSlowC}));
 }
 
 TEST(ScheduleSwitch, PlansThatCannotBeAreRefused) {
@@ -382,7 +434,7 @@ TEST(ScheduleSwitch, APlanThatALossCameIntoIsSkipped) {
   EXPECT_TRUE(here.hear(3, Starts{1, {kFirst}}));
   here.begin({{1, 4}, {2, 4}, {3, 4}});
   EXPECT_TRUE(here.one.knows(5));
-  EXPECT_EQ(*here.one.start_of(5), (Start{1, 0, 5, {1, 2, 3}}));
+  EXPECT_EQ(*here.one.start_of(5), (Start{1, 0, 5, from_the_start({1, 2, 3})}));
 }
 
 TEST(ScheduleSwitch, WhoIsLeftAloneWaitsForNobody) {
