@@ -310,9 +310,8 @@ class Adviser {
   }
 
   // Drops candidates whose processes the budget has no time to start. Returns the virtual time for
-  // which kFirstShare of the budget is enough for the others, but at least a round of half of them
-  // if kMostFirstShare is enough for that. The limit is at most the time that the probe took to the
-  // target. Sets failed_ if kMostFirstShare is not enough for a round of a quarter of them.
+  // which kFirstShare of the budget is enough for the others, or kMostFirstShare if a round of half
+  // of them needs it. Sets failed_ if that is not enough for a round of a quarter of them.
   double begin_search(std::vector<Candidate>& candidates) {
     const std::optional<Trial> probe = run_probe(candidates);
     if (!probe) return 0;
@@ -334,8 +333,7 @@ class Adviser {
     return std::max(limit_s, std::min(most_s, rounds_s[rounds_s.size() / 2]));
   }
 
-  // Keeps those candidates first that have the job's own rate, and of these the fastest. `start_s`:
-  // as in Trial. A loop in Python imports its modules.
+  // Keeps those with the job's own rate first, the fastest first. `start_s`: as in Trial.
   void keep_startable(std::vector<Candidate>& candidates, double start_s) {
     if (sample_budget() || !(start_s > 0)) return;
     const auto most = std::size_t(kStartShare * budget_s() * double(args_.at_once) / start_s) + 1;
@@ -474,9 +472,8 @@ class Adviser {
                         .force = args_.common.force || args_.common.resume};
   }
 
-  // Runs the trials in order. If the budget is in samples, starts as many at once as fit into
-  // `share` of it even if each takes its limit, then more from the rest. Leaves out those that do
-  // not fit. If the budget is a time, its end cuts them.
+  // Runs the trials in order. If the budget is in samples, leaves out those that do not fit into
+  // `share` of it even if each takes its limit. If it is a time, its end cuts them.
   std::vector<Trial> run_trials(const std::vector<run::PoolRun>& runs,
                                 const std::vector<Candidate>& candidates, double limit_s,
                                 double share) {

@@ -221,8 +221,8 @@ def _compute_with_one_thread() -> None:
 def main(train: Callable[[Site], Any],
          score: Callable[[Any, Site], dict[str, float]] | None = None,
          argv: list[str] | None = None) -> None:
-    """The command line, with train(site) in place of the built-in models. Ends by sys.exit(), but in
-    a process that the loop spawns, which imports the script first.
+    """The command line, with train(site) in place of the built-in models. Ends by sys.exit(); in a
+    process that the loop spawns, which imports the script, it does nothing.
 
     train  runs at every site in a thread of its own; see longhaul.Site
     score  score(model, site) returns {"loss": sum, "accuracy": sum, "samples": n} over the site's

@@ -58,7 +58,7 @@ class Golden {
 };
 
 void print_bytes(std::string_view name, std::span<const std::byte> bytes) {
-  fmt::print("{}: ", name);
+  fmt::print("{}:{}", name, bytes.empty() ? "" : " ");
   for (const std::byte byte : bytes) fmt::print("{:02x}", unsigned(byte));
   fmt::print("\n");
 }
