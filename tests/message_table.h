@@ -18,7 +18,6 @@
 #include "longhaul/sync/esync_states.h"
 #include "longhaul/sync/fedat.h"
 #include "longhaul/sync/fedgsync.h"
-#include "longhaul/sync/gadmm.h"
 #include "longhaul/sync/gadmm/dual_ledger.h"
 #include "longhaul/sync/gadmm/stopping.h"
 #include "longhaul/sync/gaia/headers.h"
@@ -79,7 +78,6 @@ void for_each_message(Visit&& visit) {
   family("sync/staleness_lab", MessageList<sync::StalenessHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});
-  family("sync/gadmm", MessageList<sync::GadmmHeader>{});
   family("sync/gadmm/duals", sync::gadmm::DualLedger::Messages{});
   family("sync/gadmm/stopping rule", sync::gadmm::Stopping::Messages{});
   family("sync/lag", MessageList<sync::LagHeader>{});

@@ -13,7 +13,6 @@
 // On the right-hand side, theta_n is the model as the neighbours decode it. The same chain and
 // messages serve decentralised methods without solves (gadmm/gradient_step.h), and ADMM with a hub
 // (chain "star").
-#include "longhaul/sync/gadmm.h"
 #include "longhaul/overlay/belief.h"
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/gadmm/chain.h"
@@ -25,6 +24,10 @@
 
 namespace longhaul::sync {
 namespace {
+
+struct Header {  // of a model; the stream of models needs no more
+  static void fields(auto&, auto&&) {}
+};
 
 // Maximum number of unread models, as fp32. At most two in fp64 are unread; with much room no
 // message of its own reports that they were read.
@@ -138,7 +141,7 @@ class Gadmm final : public PeerStrategy {
         size_(place.layout->parameters().length),
         chains_(chains_of(config, parts, place)),
         models_("models", kUnreadModels, parts, place,
-                [this](const GadmmHeader&, const ContentShape& shape) { return is_model(shape); }),
+                [this](const Header&, const ContentShape& shape) { return is_model(shape); }),
         stopping_({.rule = place.phantom ? "rounds" : config.stop_when,
                    .least = config.least,
                    .tolerance = config.tolerance,
@@ -164,7 +167,7 @@ class Gadmm final : public PeerStrategy {
   }
 
  private:
-  using Models = PeerModels<GadmmHeader>;
+  using Models = PeerModels<Header>;
   static gadmm::Chains chains_of(const Config& config, const SyncParts& parts, const Place& place) {
     gadmm::LinkCost round_trip;
     if (const auto delays = overlay::delays_of(parts.network, place))
