@@ -73,7 +73,7 @@ class Regression final : public longhaul::Learner {
 };
 
 longhaul::Result<longhaul::Evaluation> score(longhaul::Rank, std::span<const float> model) {
-  longhaul::Evaluation evaluation;
+  longhaul::Evaluation evaluation{.samples = 1};  // of none: not scored
   for (std::size_t i = 0; i < kSize; ++i) {
     const double error = double(model[i]) - (i < kInputs ? double(i) : 3.0);
     evaluation.loss += error * error;

@@ -84,8 +84,8 @@ std::string nothing_found(const Advice& advice) {
   const Trial& best = advice.best_trial();
   return fmt::format(
       "{}: {} {} within the budget of this search; {} came nearest: {}\n"
-      "{}{}  what may help: a larger budget with --resume, which keeps these trials, more --jobs,\n"
-      "  an easier target (--set stop.target_...)\n",
+      "{}{}  what may help: more --budget-minutes with --resume, which keeps these trials, more\n"
+      "  --jobs, an easier target (--set stop.target_...)\n",
       advice.name, advice.interrupted ? "Ctrl-C came before anything reached" : "nothing reached",
       advice.target, best.candidate.label, outcome(advice, best), missed_in_finals(advice),
       not_written(advice));
