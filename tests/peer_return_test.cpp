@@ -87,7 +87,7 @@ TEST_P(PeerReturn, KilledAgainAndAgainAllEndAlike) {
 struct LateEntry : PeerReturn {};
 std::vector<Variant<SyncEntry>> that_enter_late() {
   std::vector<Variant<SyncEntry>> all;
-  for (const char* name : {"dpsgd", "noloco", "ds_sync"})
+  for (const char* name : {"dpsgd_complete", "noloco", "ds_sync"})
     all.push_back(variant_named(sync_variants(), name));
   return all;
 }
@@ -114,6 +114,26 @@ TEST_P(LateEntry, TheOthersDoNotWaitForTheModelOfAReturnedWorker) {
   const Round before = rounds_of(0);
   while (rounds_of(kBack) == 0) ASSERT_TRUE(job.step());
   EXPECT_GE(rounds_of(0), before + 10);
+  while (job.step()) {
+  }
+  expect_ended_alike(job);
+}
+
+// Each of three is lost and returns in turn. The senior worker that is left has returned, too.
+TEST_P(LateEntry, AReturnedWorkerSendsItsModelAsSenior) {
+  JobSpec spec = peers_spec(GetParam(), 1);
+  spec.workers = 3;
+  spec.rounds = 400;
+  Job job(spec);
+  const auto rounds_of = [&](Rank rank) { return job.world().node(rank).strategy().rounds_done(); };
+  while (rounds_of(0) < 5) ASSERT_TRUE(job.step());
+  for (const Rank rank : {2u, 1u, 0u}) {
+    SCOPED_TRACE(rank);
+    job.kill(rank);
+    while (!job.declared_lost(rank)) ASSERT_TRUE(job.step());
+    job.restart(rank);
+    while (rounds_of(rank) == 0) ASSERT_TRUE(job.step());
+  }
   while (job.step()) {
   }
   expect_ended_alike(job);

@@ -235,6 +235,7 @@ class PlannedForest final : public Topology {
     if (!proposal) return planner_.withdraw(now);
     planner_.sent(proposal->start);
     tell_all(*proposal, output);
+    output.planned_from = proposal->start;
     output.figures.emplace_back("plan", proposal->start, proposal->version);
   }
 

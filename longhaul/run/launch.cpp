@@ -377,11 +377,16 @@ class Faults {
 // Removes the new folder of a job that the nodes refuse before the first round: the corrected job
 // can be launched there.
 void discard_unless_begun(const RunFolder& folder, const Members& members) {
-  const auto statuses = read_statuses(folder.path());
-  const auto began = [](const NodeStatus& status) { return status.time_s > 0; };
-  if (statuses && std::ranges::any_of(*statuses, began)) return;
   std::vector<std::string> nodes;
-  for (const Member& member : members) nodes.push_back(node_folder(folder.path(), member));
+  for (const Member& member : members) {
+    nodes.push_back(node_folder(folder.path(), member));
+    std::error_code code;
+    if (!std::filesystem::exists(nodes.back(), code)) continue;
+    const auto status = read_status(nodes.back());
+    if (!status || status->time_s > 0 ||
+        std::filesystem::exists(nodes.back() + "/checkpoints", code))
+      return;
+  }
   folder.discard(nodes);
 }
 

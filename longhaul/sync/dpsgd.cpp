@@ -32,6 +32,13 @@ Round rounds_apart(const Place& place) {
   return n * n / 4 + 2 * n;
 }
 
+// Returns true if any of the workers are connected with each other without the others. Elsewhere
+// workers that have no model yet could cut the graph in two parts, of which neither waits for the
+// other.
+bool stays_connected(const std::string& graph, const Place& place) {
+  return graph == "complete" || place.members.with(Role::worker).size() <= 3;
+}
+
 void adapt_dpsgd(const Settings& settings, SyncTraits& traits) {
   if (settings.text("send").value_or("model") != "difference") return;
   traits.no_feedback = "sends differences from its neighbours' copies, which carry the error";
@@ -93,7 +100,7 @@ class Dpsgd final : public PeerStrategy {
       : PeerStrategy({.name = "dpsgd",
                       .steps = config.steps,
                       .apart = rounds_apart(place),
-                      .enters_late = true},
+                      .enters_late = stays_connected(config.graph, place)},
                      std::move(parts.overlay), parts.stop, place),
         config_(config),
         rates_(config.graph == "best_rate" ? overlay::rates_of(parts.network, place)

@@ -185,9 +185,13 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
       if (!std::ranges::binary_search(peers_, from) && from != senior_)
         return malformed("the round of no peer");
       const auto told = told_.find(from);
-      if ((is_outside(from) && !state_transfer_.has_state(from)) ||
-          (told != told_.end() && entered.round < told->second))
+      if (is_outside(from) && !state_transfer_.has_state(from))
+        return malformed("a returned peer enters without a model");
+      if (told != told_.end() && entered.round < told->second) {
+        told_.erase(told);
+        rounds_[from] = {kNever, false};
         return malformed("a returned peer enters before it can");
+      }
       if (!rounds_.emplace(from, Entry{entered.round, entered.is_back}).second)
         return malformed("a peer sends its round for the second time");
       outside_.erase(from);
@@ -236,7 +240,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   void state(Archive& ar) override {
     ar.expect(std::string(terms_.name));
     ar(phase_, done_, epoch_, returned_, peers_, rounds_, has_begun_view_, samples_, asked_);
-    ar(waited_, begins_again_, newcomers_, senior_, outside_, told_);
+    ar(waited_, begins_again_, newcomers_, senior_, outside_, told_, has_old_model_);
     if (has_begun_view_ && !terms_.enters_late && !unknown(peers_).empty())
       ar.fail("holds a view without all its rounds");
   }
@@ -331,6 +335,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // Rounds that the other workers may do while this worker waits for its state, as a multiple of
   // `apart`.
   static constexpr Round kMostMissed = 4;
+  static constexpr Round kNever = Round{1} << 60;  // a peer takes no part in this view
 
   void enter_view(Turn& turn) {
     epoch_ = turn.view().epoch;
@@ -423,13 +428,14 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
         turn.record("wait_s", done_, seconds(waited_ + turn.now() - asked_));
         phase_ = Phase::deciding;
         count_round(turn);
+        has_old_model_ = false;
         return true;
       case Phase::deciding:
         return decide(turn);
       case Phase::finishing:
         return finish_rounds(turn) && begin_mean(turn);
       case Phase::averaging:
-        return end_with_mean(/*gives=*/true, turn);
+        return end_with_mean(/*gives=*/!has_old_model_ || is_senior(turn), turn);
       default:
         return false;
     }
@@ -459,7 +465,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::entering || turn.learner_is_busy()) return;
     newcomers_.hand_over(
         state_transfer_, done_, turn, within(state_transfer_, turn),
-        [&](Archive& ar) { archive_for_returned(ar, turn); }, terms_.enters_late);
+        [&](Archive& ar) { archive_for_returned(ar, turn); },
+        terms_.enters_late && phase_ < Phase::finishing);
   }
 
   void archive_for_returned(Archive& ar, Turn& turn) {
@@ -520,6 +527,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   void skip_rounds(const std::vector<Round>& said) {
     if (!said.empty()) done_ = std::max(done_, latest_of(said, terms_.apart + 1));
     stop_.skip_to(done_);
+    has_old_model_ = true;
     phase_ = Phase::deciding;
   }
 
@@ -576,6 +584,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   std::map<Rank, Round> told_;      // rounds sent to returned peers that have not answered
   bool has_begun_view_ = false;     // the rounds of all peers that are not outside are known
   bool begins_again_ = false;       // when it has begun
+  bool has_old_model_ = false;      // has entered late, and done no round since then
   Time asked_{0};                   // start of the wait for others
   Time waited_{0};                  // in this round before its local steps
 };

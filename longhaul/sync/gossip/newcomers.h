@@ -41,7 +41,8 @@ class Newcomers {
   // Returns the ranks to which this node must send its state now, once each. `only_first`: that of
   // the worker that has waited longest.
   std::set<Rank> take_owed(const StateTransfer& transfer, bool only_first, const Turn& turn) {
-    std::erase_if(waiting_, [&](Rank rank) { return transfer.has_state(rank); });
+    std::erase_if(waiting_,
+                  [&](Rank rank) { return rank == turn.self() || transfer.has_state(rank); });
     std::set<Rank> owed;
     if (waiting_.empty() || !is_senior(turn)) return owed;
     const auto since = [&](Rank rank) { return turn.view().since(rank); };
