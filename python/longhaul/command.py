@@ -242,9 +242,9 @@ def main(train: Callable[[Site], Any],
     with contextlib.suppress(ValueError, OSError):  # standard error may be no file
         faulthandler.enable()  # a crash says where the loop was
     if words[0] in REFUSED:
-        print(f"longhaul: {words[0]}: is for runs of built-in models, which leave a model.pt; "
-              "longhaul.load_model(\"FOLDER\", model) loads the model of this loop's run",
-              file=sys.stderr)
+        print(f"longhaul: {words[0]}: is for runs of built-in models: use the command longhaul "
+              f"{words[0]}; longhaul.load_model(\"FOLDER\", model) loads the model of this loop's "
+              "run", file=sys.stderr)
         sys.exit(2)
     if words and words[0] == "site" and int(os.environ.get("WORLD_SIZE", "1")) > 1 and (
             "--site" in words):
