@@ -304,6 +304,10 @@ Status Workload::load_own(const Job& job, const OwnLearners* own, std::optional<
     return invalid(job.file +
                    ": [stop] max_epochs (compare --epochs): how many samples this program's loop "
                    "has is not known; use max_rounds or max_hours (compare --hours)");
+  if (!phantom_ && !own->score && (job.stop.target_accuracy || job.stop.target_loss()))
+    return invalid(job.file +
+                   ": [stop] target_accuracy: this program gives no score that could reach it; in "
+                   "Python longhaul.main(train, score)");
   const auto server =
       std::ranges::find_if(members_, [](auto& one) { return one.is(Role::server); });
   const bool by_sites = own->score && job.kind("data") == "own";

@@ -307,6 +307,12 @@ def test_the_model_of_a_server_is_scored_at_all_sites(command):
     assert summary["final_accuracy"] == 60 / 120
 
 
+def test_a_target_without_a_score_is_refused(command, capfd):
+    code, _ = command.simulate(command.job(), train, more=["--set", "stop.target_accuracy=0.9"])
+    assert code == 2
+    assert "gives no score" in capfd.readouterr().err
+
+
 def test_epochs_of_a_loop_are_refused(command, capfd):
     code, _ = command.simulate(command.job(), train, more=["--set", "stop.max_epochs=2"])
     assert code == 2
