@@ -109,6 +109,28 @@ TEST(Liar, CannotSendAReturnedWorkerAheadOfAllOthers) {
   }
 }
 
+// Its answer would be awaited for ever.
+TEST(Liar, CannotStopAPeerByAnEntryBeforeTheRoundThatItWasTold) {
+  using Entered = sync::PeerStrategy::EnteredView;
+  constexpr Rank kPeer = 0;
+  Job* running = nullptr;
+  std::optional<Round> before;
+  ReturnAmongLies run("dpsgd_complete", [&](sim::Packet& packet) {
+    auto one = read<Entered>(packet);
+    if (!one || !one->is_back || packet.from != kReturned || packet.to != kPeer) return;
+    one->round = 0;
+    before = running->world().node(kPeer).strategy().rounds_done();
+    write(packet, *one);
+  });
+  running = &run.job;
+  ASSERT_TRUE(run.lose_and_return());
+  const auto done = [&] { return run.job.world().node(kPeer).strategy().rounds_done(); };
+  for (int i = 0; i < 20000 && (!before || done() < *before + 2) && run.job.step(); ++i) {
+  }
+  ASSERT_TRUE(before);
+  EXPECT_GE(done(), *before + 2) << "the round that it was in, and the one that it told";
+}
+
 // All begin the latest iteration of all again: a false one would skip iterations of all.
 TEST(Liar, CannotMakeAllSkipIterations) {
   using Entered = sync::PeerStrategy::EnteredView;

@@ -132,7 +132,10 @@ TEST_P(LateEntry, AReturnedWorkerSendsItsModelAsSenior) {
     job.kill(rank);
     while (!job.declared_lost(rank)) ASSERT_TRUE(job.step());
     job.restart(rank);
+    const Rank senior = rank == 0 ? 2 : 0;
+    while (!job.world().node(senior).view().has(rank)) ASSERT_TRUE(job.step());
     while (rounds_of(rank) == 0) ASSERT_TRUE(job.step());
+    ASSERT_LT(rounds_of(rank), spec.rounds) << "the run is over";
   }
   while (job.step()) {
   }

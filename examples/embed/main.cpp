@@ -1,8 +1,8 @@
 // A learner of one's own, trained across three sites by a strategy that is chosen by name.
 //
 // The learner here fits y = a . x + b by stochastic gradient descent in thirty lines of plain C++.
-// Yours may be anything that has parameters and gradients in two flat vectors: what it computes is
-// its own business, when and with whom it is averaged is the job's.
+// Yours may be anything that has parameters and gradients in two flat vectors. The job file says
+// when it is averaged, and with which sites.
 #include <cstdio>
 #include <memory>
 #include <vector>

@@ -4,8 +4,8 @@
 
 namespace longhaul {
 namespace {
-// A peer that reaches a view first can send messages before it learns of this node, at most for
-// about a round: models in fp64 with two moments of the optimiser are 24 bytes a value. More
+// A peer that reaches a view first can send messages before it learns of this node. They are of
+// about a round: a model in fp64 with two moments of the optimiser is 24 bytes a value. More
 // messages are an error of the peer.
 constexpr std::size_t kMostEarly = 1 << 16;
 constexpr std::uint64_t kEarlyBytes = 16 << 20, kEarlyBytesPerValue = 32;

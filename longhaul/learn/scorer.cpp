@@ -68,7 +68,7 @@ class TorchScorer final : public Scorer {
   }
 
  private:
-  // A net that nobody else uses; a new one where all are at work.
+  // Returns a net that is not in use; a new one if all are.
   Result<std::unique_ptr<Net>> borrow() {
     {
       const std::lock_guard lock(mutex_);

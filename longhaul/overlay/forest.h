@@ -248,7 +248,7 @@ class PlannedForest final : public Topology {
   const bool learns_;               // measures rates of its traffic
   const std::uint64_t parameters_;  // length of the job's parameters; 0: no model
   const std::uint64_t longest_piece_, shortest_piece_;
-  const std::shared_ptr<const flow::Wan> network_;  // of the job file; null if there is none
+  const std::shared_ptr<const flow::Wan> network_;  // the job file's; null if there is none
   const std::vector<std::uint32_t> site_of_;        // by rank
   GroupMembers team_;
   forest::PairRates rates_;

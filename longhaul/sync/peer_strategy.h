@@ -190,6 +190,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
       if (told != told_.end() && entered.round < told->second) {
         told_.erase(told);
         rounds_[from] = {kNever, false};
+        on_progress(turn);  // no longer waits for it
         return malformed("a returned peer enters before it can");
       }
       if (!rounds_.emplace(from, Entry{entered.round, entered.is_back}).second)

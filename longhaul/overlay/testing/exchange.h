@@ -43,14 +43,14 @@ struct ExchangeConfig {
   std::uint64_t buffers = 0;  // > 0: a second vector, exact, beside each first
   Round rounds = 2;
   bool lossy = false;   // a codec that loses bits and has a memory
-  bool equal = false;   // all bring the same
-  bool sparse = false;  // most of what each brings is 0, and means are of those that sent a value
+  bool equal = false;   // all contributions are equal
+  bool sparse = false;  // most values of a contribution are 0, and are left out of the means
   bool phantom = false;
   std::uint64_t seed = 1;   // of the numbers
   std::uint64_t order = 1;  // of events
   std::uint32_t chunk_bytes = longhaul::testing::kGate ? 1024 : 4096;
   std::function<bool(Rank, Round)> contributes = [](Rank, Round) { return true; };
-  // In which group a rank spends a round, if not with all.
+  // Returns the group of a rank in a round; default: all workers.
   struct Grouping {
     std::uint32_t group = 0;
     std::vector<Rank> members = {};  // empty: all
@@ -76,7 +76,7 @@ inline std::string name(const ExchangeConfig& c) {
 
 inline double weight_of(Rank rank) { return 1 + 0.37 * double(rank % 7); }
 
-// What a rank brings to a round; `range` 0 or 1.
+// Returns a rank's contribution to a round; `range` 0 or 1.
 inline std::vector<float> vector_of(const ExchangeConfig& c, Rank rank, Round round,
                                     std::uint32_t range) {
   if (c.phantom) return {};
@@ -274,7 +274,7 @@ class Exchange {
     return ranks;
   }
 
-  // of the group in which it spends the round
+  // Returns the live members of the rank's group in the round.
   std::vector<Rank> live_members(Rank rank, Round round) {
     std::vector<Rank> live = live_workers();
     const auto in = config_.grouping(rank, round);
