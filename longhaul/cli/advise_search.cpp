@@ -109,6 +109,13 @@ class Search {
 
 }  // namespace
 
+void keep_first(std::vector<Candidate>& candidates, const Candidate& probe, std::size_t most) {
+  std::ranges::stable_sort(candidates, {}, [&](const Candidate& one) {
+    return one == probe ? 0 : one.label == one.family ? 1 : 2;
+  });
+  if (candidates.size() > most) candidates.resize(most);
+}
+
 bool is_better_trial(const Trial& a, const Trial& b) {
   const auto order = [](const Trial& t) {
     return std::tuple(!t.ran, !t.to_target, t.to_target.value_or(0), !t.scored,

@@ -40,6 +40,10 @@ struct Trial {
   double measured_score() const { return summary.target_bits_per_byte ? -score : score; }
 };
 
+// Keeps `most` candidates: `probe`, which has run, then those with the job's own rate, then others.
+// The order stays otherwise.
+void keep_first(std::vector<Candidate>&, const Candidate& probe, std::size_t most);
+
 // The speed of each family's longest trial. Shorter trials compute more samples in a second,
 // because most of their time is before the first exchange.
 class FamilySpeeds {
