@@ -43,9 +43,10 @@ using AdviseClock = std::chrono::steady_clock;
 // get the rest. Until a trial reaches the target, there are no finals: the stages get their share.
 constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kChangeShare = 0.9,
                  kEnd = 0.97;
-constexpr double kStageShare = 0.7;  // of the time left: a stage before the target, at most
+constexpr double kStageShare = 0.7;  // of the rest: a stage before the target, at most
 constexpr double kStartShare = 0.2;  // of a time: fixed costs of the first stage's trials, at most
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
+constexpr std::size_t kGroup = 16;                      // trials of a stage that begin together
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
 constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
 // Most of the budget that the first stage takes if kFirstShare is less than a round.
@@ -145,11 +146,11 @@ class Adviser {
   bool is_over(double share) const { return run::interrupted() || left(share) < 0; }
   double search_share() const { return reached_ ? kSearchShare : kEnd; }
   // Returns the share of the budget at whose end a stage is cut. A stage before the target leaves
-  // time for the finals, because it may reach it.
+  // a part of the rest for the finals, because it may reach it.
   double stage_end() const {
-    if (sample_budget()) return search_share();
-    const double spent = spent_s() / budget_s();
-    return reached_ ? kFinalShare : spent + kStageShare * std::max(0.0, kEnd - spent);
+    if (reached_) return sample_budget() ? kSearchShare : kFinalShare;
+    const double spent = 1 - left(1) / sample_budget().value_or(budget_s());
+    return spent + kStageShare * std::max(0.0, kEnd - spent);
   }
   // Notes for the user what does not run for lack of budget.
   void leave_out(const std::string& what) {
@@ -431,10 +432,30 @@ class Adviser {
     return Ok{};
   }
 
+  // Runs a stage in groups. When a trial has reached the target, the groups after it get no more
+  // time than the next stage would give them.
   std::vector<Trial> trials(const std::vector<Candidate>& candidates, double limit_s) {
     ++stage_;
     note(fmt::format("stage {}: {} of {} at most", stage_, count_text(candidates.size(), "run"),
                      run::duration_text(limit_s)));
+    std::vector<Trial> ended;
+    for (std::size_t i = 0; i < candidates.size() && !failed_; i += kGroup) {
+      const auto group = std::span(candidates).subspan(i, std::min(kGroup, candidates.size() - i));
+      for (Trial& trial : trials_of_group({group.begin(), group.end()}, limit_s)) {
+        reached_ |= trial.to_target.has_value();
+        if (trial.to_target) limit_s = std::min(limit_s, kRival * *trial.to_target);
+        ended.push_back(std::move(trial));
+      }
+    }
+    if (failed_) return {};
+    if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
+      leave_out(fmt::format("{} of {} trials of stage {}", lacked, ended.size(), stage_));
+      search_ended_ = std::size_t(lacked) == ended.size();
+    }
+    return ended;
+  }
+
+  std::vector<Trial> trials_of_group(const std::vector<Candidate>& candidates, double limit_s) {
     std::vector<run::PoolRun> runs;
     for (const Candidate& candidate : candidates) {
       const double samples = candidate.samples_per_s * limit_s;
@@ -450,13 +471,7 @@ class Adviser {
       pool_run->force &= !begun;
       runs.push_back(*pool_run);
     }
-    std::vector<Trial> ended = run_trials(runs, candidates, limit_s, stage_end());
-    for (const Trial& trial : ended) reached_ |= trial.to_target.has_value();
-    if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
-      leave_out(fmt::format("{} of {} trials of stage {}", lacked, ended.size(), stage_));
-      search_ended_ = std::size_t(lacked) == ended.size();
-    }
-    return ended;
+    return run_trials(runs, candidates, limit_s, stage_end());
   }
 
   // Returns true if the run continues a trial of an earlier plan, with --resume. A trial of another

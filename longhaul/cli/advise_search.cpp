@@ -11,7 +11,6 @@ constexpr std::size_t kFewest = 6;         // minimum number of families to keep
 constexpr std::size_t kExpandedFirst = 5;  // families expanded after the first stage
 constexpr std::size_t kExpanded = 3;       // families expanded after each later stage
 constexpr double kLonger = 2.5;            // factor of the virtual time from one stage to the next
-constexpr double kRival = 1.25;  // limit of the others, as a multiple of the best one's time
 constexpr std::size_t kMaxStages = 20;
 
 class Search {

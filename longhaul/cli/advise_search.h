@@ -67,11 +67,13 @@ class FamilySpeeds {
   std::map<std::string, Longest> by_family_;
 };
 
-// Hooks of the search. In each stage the remaining candidates train for longer. Once a candidate
-// has reached the target, its time plus a quarter is the limit for the others.
+// Once a candidate has reached the target, the limit of the others as a multiple of its time.
+inline constexpr double kRival = 1.25;
+
+// Hooks of the search. In each stage the remaining candidates train for longer.
 struct SearchHooks {
-  // Runs all candidates, each until the target or for `limit_s` of virtual time. Returns one trial
-  // per candidate.
+  // Runs all candidates, each until the target or for `limit_s` of virtual time; less, down to the
+  // limit of the next stage, once one has reached the target. Returns one trial per candidate.
   std::function<std::vector<Trial>(const std::vector<Candidate>&, double limit_s)> run;
   // Returns variants of a successful candidate: rates, steps, codec, overlay.
   std::function<std::vector<Candidate>(const Candidate&)> neighbours;
