@@ -145,7 +145,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
   std::string waiting_for() const override {
     if (phase_ == Phase::planning) return planning_.waiting_for(place_);
     if (phase_ == Phase::deciding) return stop_.waiting_for();
-    if (phase_ == Phase::averaging) return final_.waiting_for();
+    if (phase_ == Phase::averaging) return final_return_.waiting_for();
     if (phase_ == Phase::outside) return "a model of the manager, to come back to the run";
     if (phase_ != Phase::exchanging) return "";
     std::string text = "round " + std::to_string(done_);
