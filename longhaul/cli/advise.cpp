@@ -79,13 +79,15 @@ class Adviser {
     LH_TRY(check_same_trials(first));
     LH_TRY(run::write_atomically(folder_ + "/" + kKeptJob, kept_job_));
     advice_.fastest = first;
-    const double limit_s = begin_search(first);
+    const std::optional<Trial> probe = run_probe(first);
+    const double limit_s = probe ? begin_search(first, *probe) : 0;
     if (failed_) return *failed_;
     const SearchHooks hooks = {
         .run = [this](const auto& candidates, double limit) { return trials(candidates, limit); },
         .neighbours = [this](const Candidate& near) { return neighbours(near); },
         .is_over = [this] { return search_ended_ || is_over(search_share()); }};
-    advice_.search = successive_halving(std::move(first), limit_s, hooks);
+    advice_.search = successive_halving(std::move(first), limit_s, hooks,
+                                        probe && probe->to_target ? probe : std::optional<Trial>());
     if (failed_) return *failed_;
     LH_TRY(check_that_one_ended());
     if (advice_.found()) confirm();
@@ -193,6 +195,8 @@ class Adviser {
     advice_.name = job.job.name;
     advice_.bits = job.stop.target_bits_per_byte.has_value();
     advice_.target = target_text(job.stop);
+    if (args_.budget_epochs) advice_.budget = "--budget-epochs";
+    if (args_.budget_samples) advice_.budget = "--budget-samples";
     folder_ = args_.common.out.empty() ? "runs/" + job.job.name + "-plan" : args_.common.out;
     advice_.folder = folder_;
     advice_.currency = job.cost.currency.value_or("");
@@ -320,11 +324,9 @@ class Adviser {
   // Drops candidates for whose fixed costs the budget has no time. Returns the virtual time for
   // which kFirstShare of the budget is enough for the others, or kMostFirstShare if a round of half
   // of them needs it. Sets failed_ if that is not enough for a round of a quarter of them.
-  double begin_search(std::vector<Candidate>& candidates) {
-    const std::optional<Trial> probe = run_probe(candidates);
-    if (!probe) return 0;
-    note_batches(*probe);
-    keep_startable(candidates, *probe);
+  double begin_search(std::vector<Candidate>& candidates, const Trial& probe) {
+    note_batches(probe);
+    keep_startable(candidates, probe);
     double rate = 0;
     std::vector<double> rounds_s;
     for (const Candidate& one : candidates) {
@@ -335,10 +337,12 @@ class Adviser {
     const double samples =
         sample_budget().value_or(budget_s() * double(args_.at_once) / per_sample_s());
     const double limit_s = kFirstShare * samples / rate, most_s = kMostFirstShare * samples / rate;
-    if (probe->to_target) return std::min(limit_s, *probe->to_target);
     const double quarter_s = rounds_s[rounds_s.size() / 4];
+    const double rounds_limit_s =
+        std::max(limit_s, std::min(most_s, rounds_s[rounds_s.size() / 2]));
+    if (probe.to_target) return std::min(rounds_limit_s, kRival * *probe.to_target);
     if (quarter_s > most_s) failed_ = too_small(quarter_s, quarter_s / limit_s, candidates.size());
-    return std::max(limit_s, std::min(most_s, rounds_s[rounds_s.size() / 2]));
+    return rounds_limit_s;
   }
 
   void keep_startable(std::vector<Candidate>& candidates, const Trial& probe) {
@@ -380,7 +384,9 @@ class Adviser {
         double samples = 20 * double(run::samples_per_round(candidates_->job(one)));
         if (const auto most = sample_budget())
           samples = std::min(samples, kFirstShare * *most / batch_scale_);
-        trial = trials({one}, samples / one.samples_per_s);
+        trial = run_first("probe/", one, samples / one.samples_per_s);
+        if (failed_) return std::nullopt;
+        if (!trial.empty()) reached_ = trial[0].to_target.has_value();
       }
       if (trial.empty()) return std::nullopt;
       if (!trial[0].failed()) return trial[0];
@@ -396,19 +402,26 @@ class Adviser {
 
   // Runs two steps of a loop, in a run by itself. Only the loop knows the samples of its batches.
   std::vector<Trial> run_steps(const Candidate& one) {
-    run::Job job = candidates_->job(one);
     double step_ms = 0;
-    for (const run::SiteTable& site : job.sites) step_ms = std::max(step_ms, site.step_ms);
-    const double limit_s = 2 * step_ms / 1000;
-    job.stop.max_hours = limit_s / 3600;
-    const auto run = pool_run("steps/" + one.label, job, limit_s);
-    if (!run) return {};
-    std::vector<Trial> trial = run_trials({*run}, {one}, limit_s, kSearchShare);
+    for (const run::SiteTable& site : candidates_->job(one).sites)
+      step_ms = std::max(step_ms, site.step_ms);
+    std::vector<Trial> trial = run_first("steps/", one, 2 * step_ms / 1000);
+    if (failed_) return {};
     speeds_.forget(one.family);  // the two steps wait for nobody
     note_batches(trial[0]);
     step_samples_ = double(trial[0].summary.samples.computed) / 2;
     steps_s_ = trial[0].start_s + trial[0].summary.real_s;
     return trial;
+  }
+
+  // Runs a trial before the stages, in a folder of its own.
+  std::vector<Trial> run_first(const std::string& folder, const Candidate& one, double limit_s) {
+    run::Job job = candidates_->job(one);
+    score_after(std::uint64_t(one.samples_per_s * limit_s / kScores) + 1, job);
+    job.stop.max_hours = limit_s / 3600;
+    const auto run = pool_run(folder + one.label, job, limit_s);
+    if (!run) return {};
+    return run_trials({*run}, {one}, limit_s, kSearchShare);
   }
 
   // Sets batch_scale_ from a run of a loop.
@@ -438,14 +451,22 @@ class Adviser {
     ++stage_;
     note(fmt::format("stage {}: {} of {} at most", stage_, count_text(candidates.size(), "run"),
                      run::duration_text(limit_s)));
+    const std::size_t size =
+        sample_budget() ? kGroup : std::max<std::size_t>(kGroup, 2 * args_.at_once);
     std::vector<Trial> ended;
-    for (std::size_t i = 0; i < candidates.size() && !failed_; i += kGroup) {
-      const auto group = std::span(candidates).subspan(i, std::min(kGroup, candidates.size() - i));
-      for (Trial& trial : trials_of_group({group.begin(), group.end()}, limit_s)) {
+    double end = stage_end();
+    for (std::size_t i = 0; i < candidates.size() && !failed_; i += size) {
+      const auto group = std::span(candidates).subspan(i, std::min(size, candidates.size() - i));
+      std::vector<Trial> of_group = trials_of_group(group, limit_s, end);
+      // Nothing to keep budget for: the first ones may use the rest.
+      if (i == 0 && !reached_ && std::ranges::all_of(of_group, &Trial::lacked_budget))
+        of_group = trials_of_group(group, limit_s, kEnd);
+      for (Trial& trial : of_group) {
         reached_ |= trial.to_target.has_value();
         if (trial.to_target) limit_s = std::min(limit_s, kRival * *trial.to_target);
         ended.push_back(std::move(trial));
       }
+      if (reached_) end = std::min(end, stage_end());
     }
     if (failed_) return {};
     if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
@@ -455,7 +476,8 @@ class Adviser {
     return ended;
   }
 
-  std::vector<Trial> trials_of_group(const std::vector<Candidate>& candidates, double limit_s) {
+  std::vector<Trial> trials_of_group(std::span<const Candidate> candidates, double limit_s,
+                                     double end) {
     std::vector<run::PoolRun> runs;
     for (const Candidate& candidate : candidates) {
       const double samples = candidate.samples_per_s * limit_s;
@@ -468,16 +490,16 @@ class Adviser {
       const bool begun = used_.contains(candidate.label) || goes_on(pool_run->folder, job);
       pool_run->until_s = limit_s;
       pool_run->resume = begun;  // from the cut of the previous stage or of an earlier plan
-      pool_run->force &= !begun;
+      pool_run->force = !begun && (pool_run->force || started_.contains(pool_run->folder));
       runs.push_back(*pool_run);
     }
-    return run_trials(runs, candidates, limit_s, stage_end());
+    return run_trials(runs, {candidates.begin(), candidates.end()}, limit_s, end);
   }
 
-  // Returns true if the run continues a trial of an earlier plan, with --resume. A trial of another
-  // job starts again.
+  // Returns true if the run continues one that this plan has cut, or with --resume an earlier plan.
+  // A trial of another job starts again.
   bool goes_on(const std::string& folder, const run::Job& job) const {
-    return args_.common.resume && can_go_on(folder, job);
+    return (args_.common.resume || started_.contains(folder)) && can_go_on(folder, job);
   }
 
   // Writes the job's file. `within`: path in the folder; the part after "trials/" is the run's
@@ -556,6 +578,7 @@ class Adviser {
       trial = result_of(todo[k], ends[k], limit_s, trial.candidate);
       if (todo.size() == 1) trial.start_s = spent_s() - before_s - trial.summary.real_s;
       runs_ += ends[k].started;
+      if (ends[k].started) started_.insert(todo[k].folder);
       if (trial.limit_s > 0) kept_.add(todo[k].label, jobs[of[k]], trial);
     }
     for (std::size_t i = 0; i < runs.size(); ++i) count(runs[i].label, trials[i]);
@@ -575,7 +598,9 @@ class Adviser {
 
   // Returns the finalists and the number of their seeds for which the budget is enough.
   std::pair<std::vector<Candidate>, std::size_t> choose_finals(double limit_s) {
-    std::vector<Candidate> all = finalists_of(advice_.search.ranking, kFinalists);
+    std::vector<Trial> in_time = advice_.search.ranking;
+    std::erase_if(in_time, [&](const Trial& trial) { return trial.to_target > limit_s; });
+    std::vector<Candidate> all = finalists_of(in_time, kFinalists);
     std::vector<double> costs;
     double most = 0;  // one that misses the target takes its limit
     for (const Candidate& one : all) {
@@ -771,12 +796,13 @@ class Adviser {
   };
   std::map<std::string, Used> used_;  // by label of the run
   FamilySpeeds speeds_;
-  double batch_scale_ = 1;        // samples of a batch, over those that were predicted
-  double step_samples_ = 0;       // loops: samples of a step of all workers, or more
-  double steps_s_ = 0;            // loops: real time of a run of two steps: data, score
-  bool reached_ = false;          // a trial has reached the target
-  bool search_ended_ = false;     // no trial of a stage fitted into the budget
-  std::set<std::string> traces_;  // tracebacks of failed runs that were shown
+  double batch_scale_ = 1;         // samples of a batch, over those that were predicted
+  double step_samples_ = 0;        // loops: samples of a step of all workers, or more
+  double steps_s_ = 0;             // loops: real time of a run of two steps: data, score
+  bool reached_ = false;           // a trial has reached the target
+  std::set<std::string> started_;  // folders of runs of this plan
+  bool search_ended_ = false;      // no trial of a stage fitted into the budget
+  std::set<std::string> traces_;   // tracebacks of failed runs that were shown
   std::map<std::string, std::uint64_t> most_between_scores_;  // samples, by label
   Advice advice_;
   std::optional<Error> failed_;

@@ -15,9 +15,13 @@ constexpr std::size_t kMaxStages = 20;
 
 class Search {
  public:
-  Search(std::vector<Candidate> candidates, double limit_s, const SearchHooks& hooks)
+  Search(std::vector<Candidate> candidates, double limit_s, const SearchHooks& hooks,
+         const std::optional<Trial>& reached)
       : left_(std::move(candidates)), limit_s_(limit_s), hooks_(hooks) {
     for (const Candidate& candidate : left_) known_.insert(candidate.label);
+    if (!reached) return;
+    result_.ranking.push_back(*reached);
+    std::erase(left_, reached->candidate);
   }
 
   SearchResult run() {
@@ -28,7 +32,7 @@ class Search {
       expand();
       drop_tried();
     }
-    result_.complete = left_.empty() && best_s().has_value();
+    result_.complete = left_.empty() && best_s().has_value() && lacked_.empty();
     return std::move(result_);
   }
 
@@ -41,8 +45,10 @@ class Search {
   void stage() {
     ++result_.stages;
     for (Trial& trial : hooks_.run(left_, limit_s_)) {
+      lacked_.erase(trial.candidate.label);
+      if (trial.lacked_budget()) lacked_.insert(trial.candidate.label);
       std::erase_if(result_.ranking, [&](const Trial& old) {
-        return old.candidate == trial.candidate && (trial.ran || !old.ran);
+        return old.candidate == trial.candidate && (!trial.lacked_budget() || !old.ran);
       });
       const bool known =
           std::any_of(result_.ranking.begin(), result_.ranking.end(),
@@ -79,7 +85,8 @@ class Search {
   // are added again, because the best rate may change with time.
   void expand() {
     const std::size_t count = expanded_.empty() ? kExpandedFirst : kExpanded;
-    for (const Candidate& one : best_of_families(count, [](const Trial&) { return true; })) {
+    const auto shows_something = [](const Trial& trial) { return trial.scored || trial.to_target; };
+    for (const Candidate& one : best_of_families(count, shows_something)) {
       if (!expanded_.insert(one.label).second) continue;
       for (Candidate& neighbour : hooks_.neighbours(one)) {
         const bool fresh = known_.insert(neighbour.label).second;
@@ -89,12 +96,12 @@ class Search {
     }
   }
 
-  // Drops the candidates whose trial reached the target or the limit.
+  // Drops the candidates whose trial reached the target or the limit, or failed.
   void drop_tried() {
     std::erase_if(left_, [&](const Candidate& candidate) {
       for (const Trial& trial : result_.ranking)
-        if (trial.candidate == candidate && trial.ran)
-          return trial.to_target || trial.limit_s >= limit_s_;
+        if (trial.candidate == candidate && !trial.lacked_budget())
+          return !trial.ran || trial.to_target || trial.limit_s >= limit_s_;
       return false;
     });
   }
@@ -103,6 +110,7 @@ class Search {
   double limit_s_;
   const SearchHooks& hooks_;
   std::set<std::string> known_, expanded_;
+  std::set<std::string> lacked_;  // candidates whose newest trial lacked budget
   SearchResult result_;
 };
 
@@ -124,8 +132,8 @@ bool is_better_trial(const Trial& a, const Trial& b) {
 }
 
 SearchResult successive_halving(std::vector<Candidate> candidates, double first_limit_s,
-                                const SearchHooks& hooks) {
-  return Search(std::move(candidates), first_limit_s, hooks).run();
+                                const SearchHooks& hooks, const std::optional<Trial>& reached) {
+  return Search(std::move(candidates), first_limit_s, hooks, reached).run();
 }
 
 }  // namespace longhaul::cli

@@ -90,6 +90,8 @@ struct SearchResult {
 // come first, then the higher score, then more virtual time.
 bool is_better_trial(const Trial&, const Trial&);
 
-SearchResult successive_halving(std::vector<Candidate>, double first_limit_s, const SearchHooks&);
+// `reached`: a trial before the search, if it reached the target.
+SearchResult successive_halving(std::vector<Candidate>, double first_limit_s, const SearchHooks&,
+                                const std::optional<Trial>& reached = {});
 
 }  // namespace longhaul::cli

@@ -171,6 +171,52 @@ TEST(AdviseSearch, TheFirstToKeepAreTheProbeAndThoseWithTheJobsOwnRate) {
             (std::vector<std::string>{"probe-rate=2", "fast", "probe", "slow", "fast-rate=2"}));
 }
 
+// Of "a" nothing is known that a longer trial could build on.
+TEST(AdviseSearch, AFailureInALaterStageReplacesTheEarlierTrial) {
+  TrialWorld world;
+  world.reaches_at = {{"a", 50}, {"b", 100}};
+  SearchHooks hooks = world.hooks();
+  std::size_t failures = 0;
+  hooks.run = [&](const auto& candidates, double limit) {
+    std::vector<Trial> trials = world.run(candidates, limit);
+    for (Trial& trial : trials)
+      if (trial.candidate.label == "a" && limit > 10) {
+        trial = {
+            .candidate = trial.candidate, .why = "diverged", .to_target = {}, .limit_s = limit};
+        ++failures;
+      }
+    return trials;
+  };
+  const SearchResult result = successive_halving({advised("a"), advised("b")}, 10, hooks);
+  EXPECT_EQ(failures, 1u);
+  EXPECT_EQ(result.ranking.front().candidate.label, "b");
+  EXPECT_EQ(result.ranking.back().why, "diverged");
+  EXPECT_TRUE(result.complete);
+}
+
+TEST(AdviseSearch, IsNotCompleteIfATrialLackedBudget) {
+  TrialWorld world;
+  world.reaches_at = {{"a", 5}, {"b", 20}};
+  world.most_runs = 1;
+  const SearchResult result = successive_halving({advised("a"), advised("b")}, 10, world.hooks());
+  EXPECT_TRUE(result.ranking.front().to_target);
+  EXPECT_FALSE(result.complete);
+}
+
+// The others get no more time than a quarter above it, and it does not run again.
+TEST(AdviseSearch, ATrialBeforeTheSearchThatReachedTheTargetCounts) {
+  TrialWorld world;
+  world.reaches_at = {{"a", 40}, {"b", 45}, {"c", 100}};
+  const Trial known{.candidate = advised("a"), .ran = true, .to_target = 40, .limit_s = 60};
+  const SearchResult result =
+      successive_halving({advised("a"), advised("b"), advised("c")}, 10, world.hooks(), known);
+  EXPECT_EQ(result.ranking.front().candidate.label, "a");
+  EXPECT_EQ(result.ranking[1].to_target, 45);
+  EXPECT_FALSE(result.ranking[2].to_target);
+  EXPECT_TRUE(result.complete);
+  EXPECT_LE(world.ran_s, 2 * 10 + 45 + 50);
+}
+
 TEST(AdviseSearch, EndsWhenTheBudgetIsOver) {
   TrialWorld world;
   world.reaches_at = {{"a", 1e6}, {"b", 2e6}};

@@ -82,13 +82,15 @@ std::string missed_in_finals(const Advice& advice) {
 
 std::string nothing_found(const Advice& advice) {
   const Trial& best = advice.best_trial();
+  if (!best.ran && !best.why.empty())
+    return fmt::format("{}: no trial trained to its end\n{}", advice.name, not_written(advice));
   return fmt::format(
       "{}: {} {} within the budget of this search; {} came nearest: {}\n"
-      "{}{}  what may help: more --budget-minutes with --resume, which keeps these trials, more\n"
+      "{}{}  what may help: more {} with --resume, which keeps these trials, more\n"
       "  --jobs, an easier target (--set stop.target_...)\n",
       advice.name, advice.interrupted ? "Ctrl-C came before anything reached" : "nothing reached",
       advice.target, best.candidate.label, outcome(advice, best), missed_in_finals(advice),
-      not_written(advice));
+      not_written(advice), advice.budget);
 }
 
 // Returns the recommendation from one seed only, without finalists.
@@ -195,8 +197,9 @@ std::string not_tried(const Advice& advice) {
       advice.predicted);
   if (!kinds.empty()) text += fmt::format("  {}: not recommended by themselves\n", kinds);
   for (const auto& [kind, why] : advice.refused) text += fmt::format("  {}: {}\n", kind, why);
-  if (advice.not_predicted > 0)
-    text += fmt::format("  {} combinations: no budget was left\n", advice.not_predicted);
+  if (advice.not_predicted > 0 && !advice.interrupted)
+    text +=
+        fmt::format("  {}: no budget was left\n", count_text(advice.not_predicted, "combination"));
   for (const std::string& what : advice.no_budget)
     text += fmt::format("  {}: the budget is too small\n", what);
   if (!advice.search.complete)
@@ -208,7 +211,7 @@ std::string not_tried(const Advice& advice) {
 std::string failed_text(const Advice& advice) {
   std::map<std::string, std::vector<std::string>> labels;
   for (const Trial& trial : advice.search.ranking)
-    if (trial.failed()) labels[trial.why].push_back(trial.candidate.label);
+    if (!trial.ran && !trial.why.empty()) labels[trial.why].push_back(trial.candidate.label);
   std::string text;
   for (const auto& [why, of] : labels)
     text += fmt::format("  {}: {}\n", report::names_text(of), why);
@@ -226,8 +229,8 @@ std::string untried(const Advice& advice) {
     text += fmt::format("  {}: {:.4g} samples a second\n", advice.fastest[i].label,
                         advice.fastest[i].samples_per_s);
   return text + not_written(advice) +
-         "  which learns most of them is not known: give it longer, --budget-minutes, with "
-         "--resume\n";
+         fmt::format("  which learns most of them is not known: more {} with --resume\n",
+                     advice.budget);
 }
 
 nlohmann::ordered_json trial_json(const Trial& trial) {

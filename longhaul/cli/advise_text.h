@@ -15,9 +15,10 @@
 namespace longhaul::cli {
 
 struct Advice {
-  std::string name, folder;  // name of the job, folder of the trials
-  std::string target;        // "90 %"
-  bool bits = false;         // scores are bits per byte, else accuracies
+  std::string name, folder;                 // name of the job, folder of the trials
+  std::string target;                       // "90 %"
+  std::string budget = "--budget-minutes";  // option of the budget
+  bool bits = false;                        // scores are bits per byte, else accuracies
   SearchResult search;
   std::vector<Finalist> finalists;   // best first; empty: no time was left for them
   std::optional<double> confidence;  // confidence() in the first finalist

@@ -50,9 +50,9 @@ struct TurnContext {
   bool busy = false;           // the learner is between two step boundaries
   bool working = false;        // steps of a compute() are left
   Credits* credits = nullptr;
-  std::vector<Action> actions;
+  std::vector<Action> actions = {};
   // Requests of compute() and stop_computing(); the Node carries them out after the turn.
-  std::vector<std::pair<Work, std::uint32_t>> wanted;
+  std::vector<std::pair<Work, std::uint32_t>> wanted = {};
   bool stop_computing = false;
 };
 

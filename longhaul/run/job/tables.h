@@ -350,8 +350,9 @@ struct StopTable {
                  "data of kind text: ends the run when the test set is predicted as well", .max = 8,
                  .positive = true);
     LONGHAUL_KEY(max_rounds, "ends the run", .min = 1, .max = 0x1p53);
-    LONGHAUL_KEY(max_hours, "most virtual time (simulated) or real time (sockets)", .max = 1e6,
-                 .unit = "h", .positive = true);
+    LONGHAUL_KEY(max_hours,
+                 "most virtual time (simulated) or real time (sockets); checked at each score",
+                 .max = 1e6, .unit = "h", .positive = true);
     LONGHAUL_KEY(max_epochs, "samples used by all sites together, in training sets; 0: no limit",
                  .min = 0, .max = 1e9);
   }
