@@ -142,6 +142,37 @@ TEST_P(LateEntry, AReturnedWorkerSendsItsModelAsSenior) {
   expect_ended_alike(job);
 }
 
+// All take the senior worker's model at the end. The senior worker is lost meanwhile, and one more;
+// one has returned before.
+TEST(DsSyncReturn, AFinalModelOfTheSeniorWorkerSurvivesTwoLosses) {
+  JobSpec spec = peers_spec(variant_named(sync_variants(), "ds_sync"), 1);
+  spec.parts.sync.settings.push_back({"final", {std::string("rank0")}});
+  spec.rounds = 12;
+  constexpr Rank kBack = 2;
+  for (int first = kGate ? 10 : 0; first < (kGate ? 20 : 80); first += 10)
+    for (int after = kGate ? 201 : 0; after < 214; after += 3) {
+      SCOPED_TRACE(std::to_string(first) + ", then " + std::to_string(after));
+      const Rank second = after % 2 ? 1 : 4;
+      Job job(spec);
+      const auto rounds_of = [&](Rank rank) {
+        return job.world().node(rank).strategy().rounds_done();
+      };
+      while (rounds_of(0) < 4) ASSERT_TRUE(job.step());
+      job.kill(kBack);
+      while (!job.declared_lost(kBack)) ASSERT_TRUE(job.step());
+      job.restart(kBack);
+      while (rounds_of(kBack) == 0) ASSERT_TRUE(job.step());
+      while (rounds_of(0) + 1 < spec.rounds) ASSERT_TRUE(job.step());
+      for (int i = 0; i < first; ++i) job.step();
+      if (!job.world().node(0).finished()) job.kill(0);
+      for (int i = 0; i < after; ++i) job.step();
+      if (!job.world().node(second).finished()) job.kill(second);
+      while (job.step()) {
+      }
+      expect_ended_alike(job);
+    }
+}
+
 // All updates of the lab are due after the end, so no model moves before it. Only a returned worker
 // begins with another model: it has all held updates.
 TEST(StalenessLabReturn, AWorkerBeginsWithAllThatTheOthersHold) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -44,8 +43,10 @@ using AdviseClock = std::chrono::steady_clock;
 // get the rest. Until a trial reaches the target, there are no finals: the stages get their share.
 constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kChangeShare = 0.9,
                  kEnd = 0.97;
-constexpr double kStartShare = 0.2;  // of a time: starts of the first stage's processes, at most
+constexpr double kStageShare = 0.7;  // of the rest: a stage before the target, at most
+constexpr double kStartShare = 0.2;  // of a time: fixed costs of the first stage's trials, at most
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
+constexpr std::size_t kGroup = 16;                      // trials of a stage that begin together
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions
 constexpr double kFinalLimit = 2, kChangeLimit = 3;     // multiples of the time to the target
 // Most of the budget that the first stage takes if kFirstShare is less than a round.
@@ -144,6 +145,13 @@ class Adviser {
   // Returns true if more than `share` of the budget is used up, or after Ctrl-C.
   bool is_over(double share) const { return run::interrupted() || left(share) < 0; }
   double search_share() const { return reached_ ? kSearchShare : kEnd; }
+  // Returns the share of the budget at whose end a stage is cut. A stage before the target leaves
+  // a part of the rest for the finals, because it may reach it.
+  double stage_end() const {
+    if (reached_) return sample_budget() ? kSearchShare : kFinalShare;
+    const double spent = 1 - left(1) / sample_budget().value_or(budget_s());
+    return spent + kStageShare * std::max(0.0, kEnd - spent);
+  }
   // Notes for the user what does not run for lack of budget.
   void leave_out(const std::string& what) {
     if (!run::interrupted()) advice_.no_budget.push_back(what);
@@ -259,9 +267,9 @@ class Adviser {
   // Returns true if an earlier plan has left more than its lock.
   bool holds_files() const {
     std::error_code code;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_, code))
-      if (entry.path().filename() != run::FolderLock::kFile) return true;
-    return false;
+    const std::filesystem::directory_iterator files(folder_, code);
+    return std::ranges::any_of(
+        files, [](const auto& entry) { return entry.path().filename() != run::FolderLock::kFile; });
   }
 
   Status check_arguments() const {
@@ -309,14 +317,14 @@ class Adviser {
     return candidates_->neighbours(near);
   }
 
-  // Drops candidates whose processes the budget has no time to start. Returns the virtual time for
+  // Drops candidates for whose fixed costs the budget has no time. Returns the virtual time for
   // which kFirstShare of the budget is enough for the others, or kMostFirstShare if a round of half
   // of them needs it. Sets failed_ if that is not enough for a round of a quarter of them.
   double begin_search(std::vector<Candidate>& candidates) {
     const std::optional<Trial> probe = run_probe(candidates);
     if (!probe) return 0;
     note_batches(*probe);
-    keep_startable(candidates, probe->start_s);
+    keep_startable(candidates, *probe);
     double rate = 0;
     std::vector<double> rounds_s;
     for (const Candidate& one : candidates) {
@@ -333,17 +341,15 @@ class Adviser {
     return std::max(limit_s, std::min(most_s, rounds_s[rounds_s.size() / 2]));
   }
 
-  // Keeps those with the job's own rate first, the fastest first. `start_s`: as in Trial.
-  void keep_startable(std::vector<Candidate>& candidates, double start_s) {
-    if (sample_budget() || !(start_s > 0)) return;
-    const auto most = std::size_t(kStartShare * budget_s() * double(args_.at_once) / start_s) + 1;
+  void keep_startable(std::vector<Candidate>& candidates, const Trial& probe) {
+    const double fixed_s = std::max(probe.start_s, steps_s_);
+    if (sample_budget() || !(fixed_s > 0)) return;
+    const auto most = std::size_t(kStartShare * budget_s() * double(args_.at_once) / fixed_s) + 1;
     if (candidates.size() <= most) return;
-    leave_out(fmt::format("{} of {} first trials, whose processes take {} to start",
+    leave_out(fmt::format("{} of {} first trials, each of which takes {} beside its training",
                           candidates.size() - most, candidates.size(),
-                          run::duration_text(start_s)));
-    std::stable_partition(candidates.begin(), candidates.end(),
-                          [](const Candidate& one) { return one.label == one.family; });
-    candidates.resize(most);
+                          run::duration_text(fixed_s)));
+    keep_first(candidates, probe.candidate, most);
   }
 
   // `factor`: a sufficient budget, as a multiple of this one.
@@ -401,6 +407,7 @@ class Adviser {
     speeds_.forget(one.family);  // the two steps wait for nobody
     note_batches(trial[0]);
     step_samples_ = double(trial[0].summary.samples.computed) / 2;
+    steps_s_ = trial[0].start_s + trial[0].summary.real_s;
     return trial;
   }
 
@@ -425,10 +432,30 @@ class Adviser {
     return Ok{};
   }
 
+  // Runs a stage in groups. When a trial has reached the target, the groups after it get no more
+  // time than the next stage would give them.
   std::vector<Trial> trials(const std::vector<Candidate>& candidates, double limit_s) {
     ++stage_;
     note(fmt::format("stage {}: {} of {} at most", stage_, count_text(candidates.size(), "run"),
                      run::duration_text(limit_s)));
+    std::vector<Trial> ended;
+    for (std::size_t i = 0; i < candidates.size() && !failed_; i += kGroup) {
+      const auto group = std::span(candidates).subspan(i, std::min(kGroup, candidates.size() - i));
+      for (Trial& trial : trials_of_group({group.begin(), group.end()}, limit_s)) {
+        reached_ |= trial.to_target.has_value();
+        if (trial.to_target) limit_s = std::min(limit_s, kRival * *trial.to_target);
+        ended.push_back(std::move(trial));
+      }
+    }
+    if (failed_) return {};
+    if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
+      leave_out(fmt::format("{} of {} trials of stage {}", lacked, ended.size(), stage_));
+      search_ended_ = std::size_t(lacked) == ended.size();
+    }
+    return ended;
+  }
+
+  std::vector<Trial> trials_of_group(const std::vector<Candidate>& candidates, double limit_s) {
     std::vector<run::PoolRun> runs;
     for (const Candidate& candidate : candidates) {
       const double samples = candidate.samples_per_s * limit_s;
@@ -444,14 +471,7 @@ class Adviser {
       pool_run->force &= !begun;
       runs.push_back(*pool_run);
     }
-    const double end = reached_ && !sample_budget() ? kFinalShare : search_share();
-    std::vector<Trial> ended = run_trials(runs, candidates, limit_s, end);
-    for (const Trial& trial : ended) reached_ |= trial.to_target.has_value();
-    if (const auto lacked = std::ranges::count_if(ended, &Trial::lacked_budget); lacked > 0) {
-      leave_out(fmt::format("{} of {} trials of stage {}", lacked, ended.size(), stage_));
-      search_ended_ = std::size_t(lacked) == ended.size();
-    }
-    return ended;
+    return run_trials(runs, candidates, limit_s, stage_end());
   }
 
   // Returns true if the run continues a trial of an earlier plan, with --resume. A trial of another
@@ -480,14 +500,11 @@ class Adviser {
     std::vector<Trial> trials(runs.size());
     for (std::size_t i = 0; i < runs.size(); ++i) trials[i].candidate = candidates[i];
     for (std::size_t begin = 0; begin < runs.size() && !run::interrupted();) {
-      std::size_t fit = runs.size() - begin;
-      if (sample_budget()) {
-        double rest = left(share);
-        for (fit = 0; begin + fit < runs.size(); ++fit) {
-          const std::size_t i = begin + fit;
-          rest -= most_samples(runs[i].label, candidates[i], limit_s);
-          if (rest < 0) break;
-        }
+      std::size_t fit = 0;
+      for (double rest = left(share); begin + fit < runs.size(); ++fit) {
+        const std::size_t i = begin + fit;
+        if (sample_budget()) rest -= most_samples(runs[i].label, candidates[i], limit_s);
+        if (sample_budget() && rest < 0) break;
       }
       if (fit == 0) {  // a later one may be smaller
         ++begin;
@@ -536,7 +553,7 @@ class Adviser {
                                       traces_);
     for (std::size_t k = 0; k < todo.size(); ++k) {
       Trial& trial = trials[of[k]];
-      trial = trial_of(todo[k], ends[k], limit_s, trial.candidate);
+      trial = result_of(todo[k], ends[k], limit_s, trial.candidate);
       if (todo.size() == 1) trial.start_s = spent_s() - before_s - trial.summary.real_s;
       runs_ += ends[k].started;
       if (trial.limit_s > 0) kept_.add(todo[k].label, jobs[of[k]], trial);
@@ -554,60 +571,6 @@ class Adviser {
     real_s_ += now.real_s - used.real_s;
     used = now;
     speeds_.note(trial.candidate.family, double(now.samples), s.time_s);
-  }
-
-  // Returns the result of a run that has ended or was cut. A target that was reached after the
-  // limit, by the event at which the run was cut, does not count.
-  static Trial trial_of(const run::PoolRun& run, const run::PoolEnd& end, double limit_s,
-                        const Candidate& candidate) {
-    Trial trial{.candidate = candidate, .to_target = {}};
-    const auto summary = run::read_summary(run.folder);
-    const bool has_summary = summary && *summary;
-    if (!end.exit.done()) trial.why = failure_of(end, has_summary ? (**summary).failure : "");
-    if (end.started && end.exit.done() && !has_summary)
-      trial.why = "its process ended without a result, with " + run::to_string(end.exit);
-    if (!end.started || !end.exit.done() || !has_summary) return trial;
-    trial.ran = (**summary).stop_reason != run::StopReason::diverged;
-    if (!trial.ran) trial.why = (**summary).failure;
-    trial.summary = **summary;
-    trial.to_target = trial.summary.time_to_target_s;
-    if (trial.to_target > limit_s) trial.to_target.reset();
-    trial.limit_s = limit_s;
-    note_score(run.folder, trial);
-    return trial;
-  }
-
-  // Returns why a run failed; "" if it was interrupted. `failure`: that of its summary.
-  static std::string failure_of(const run::PoolEnd& end, const std::string& failure) {
-    if (end.exit.code == kInterrupted || end.exit.signal == SIGINT) return "";
-    if (!end.message.empty()) return end.message;
-    return failure.empty() ? run::to_string(end.exit) : without_command(failure);
-  }
-
-  // Sets the trial's score to the newest score within the limit, or to the final model's score if
-  // that is better. The final model can be in the middle of local steps. A first score after the
-  // limit counts as less.
-  static void note_score(const std::string& folder, Trial& trial) {
-    const run::Summary& summary = trial.summary;
-    // Before its first exchange its score says nothing of the combination.
-    if (summary.rounds == 0 && !trial.to_target) return;
-    const bool bits = summary.target_bits_per_byte.has_value();
-    report::RunReader reader(folder);
-    if (reader.refresh())
-      for (const report::ScorePoint& point : reader.scores()) {
-        if (!point.score) continue;
-        const double value = bits ? -*point.score : *point.score;
-        const double late = std::max(1.0, point.time_s / trial.limit_s);
-        if (!trial.scored || late <= 1) trial.score = bits ? value * late : value / late;
-        trial.scored = true;
-        if (late > 1) break;
-      }
-    const auto at_end = bits ? summary.bits_per_byte() : summary.final_accuracy;
-    if (!at_end) return;
-    const double late = std::max(1.0, summary.time_s / trial.limit_s);
-    const double value = bits ? -*at_end * late : *at_end / late;
-    trial.score = trial.scored ? std::max(trial.score, value) : value;
-    trial.scored = true;
   }
 
   // Returns the finalists and the number of their seeds for which the budget is enough.
@@ -652,7 +615,8 @@ class Adviser {
         of.push_back(candidate);
         seeds.push_back(job.job.seed);
       }
-    note(fmt::format("{} finalists, {} other seeds each", chosen.size(), seed_count));
+    note(fmt::format("{}, {} each", count_text(chosen.size(), "finalist"),
+                     count_text(seed_count, "other seed")));
     const std::vector<Trial> trials = run_trials(runs, of, limit_s, kEnd);
     for (const Candidate& candidate : chosen) advice_.finalists.push_back({.candidate = candidate});
     for (std::size_t i = 0; i < trials.size(); ++i) {
@@ -809,6 +773,7 @@ class Adviser {
   FamilySpeeds speeds_;
   double batch_scale_ = 1;        // samples of a batch, over those that were predicted
   double step_samples_ = 0;       // loops: samples of a step of all workers, or more
+  double steps_s_ = 0;            // loops: real time of a run of two steps: data, score
   bool reached_ = false;          // a trial has reached the target
   bool search_ended_ = false;     // no trial of a stage fitted into the budget
   std::set<std::string> traces_;  // tracebacks of failed runs that were shown

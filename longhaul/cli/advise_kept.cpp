@@ -1,5 +1,7 @@
 #include "longhaul/cli/advise_kept.h"
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -7,6 +9,9 @@
 #include <xxhash.h>
 #include <nlohmann/json.hpp>
 
+#include "longhaul/cli/advise_candidates.h"
+#include "longhaul/cli/cli.h"
+#include "longhaul/report/run_reader.h"
 #include "longhaul/run/job/json.h"
 
 namespace longhaul::cli {
@@ -42,7 +47,59 @@ std::optional<Trial> trial_of(const nlohmann::json& json) {
   return trial;
 }
 
+// Returns why a run failed; "" if it was interrupted. `failure`: that of its summary.
+std::string failure_of(const run::PoolEnd& end, const std::string& failure) {
+  if (end.exit.code == kInterrupted || end.exit.signal == SIGINT) return "";
+  if (!end.message.empty()) return end.message;
+  return failure.empty() ? run::to_string(end.exit) : without_command(failure);
+}
+
+// Sets the trial's score to the newest score within the limit, or to the final model's score if
+// that is better. The final model can be in the middle of local steps. A first score after the
+// limit counts as less.
+void note_score(const std::string& folder, Trial& trial) {
+  const run::Summary& summary = trial.summary;
+  // Before its first exchange its score says nothing of the combination.
+  if (summary.rounds == 0 && !trial.to_target) return;
+  const bool bits = summary.target_bits_per_byte.has_value();
+  report::RunReader reader(folder);
+  if (reader.refresh())
+    for (const report::ScorePoint& point : reader.scores()) {
+      if (!point.score) continue;
+      const double value = bits ? -*point.score : *point.score;
+      const double late = std::max(1.0, point.time_s / trial.limit_s);
+      if (!trial.scored || late <= 1) trial.score = bits ? value * late : value / late;
+      trial.scored = true;
+      if (late > 1) break;
+    }
+  const auto at_end = bits ? summary.bits_per_byte() : summary.final_accuracy;
+  if (!at_end) return;
+  const double late = std::max(1.0, summary.time_s / trial.limit_s);
+  const double value = bits ? -*at_end * late : *at_end / late;
+  trial.score = trial.scored ? std::max(trial.score, value) : value;
+  trial.scored = true;
+}
+
 }  // namespace
+
+Trial result_of(const run::PoolRun& run, const run::PoolEnd& end, double limit_s,
+                const Candidate& candidate) {
+  Trial trial{.candidate = candidate, .to_target = {}};
+  const auto summary = run::read_summary(run.folder);
+  const bool has_summary = summary && *summary;
+  if (!end.exit.done()) trial.why = failure_of(end, has_summary ? (**summary).failure : "");
+  if (end.started && end.exit.done() && !has_summary)
+    trial.why = "its process ended without a result, with " + run::to_string(end.exit);
+  if (!end.started || !end.exit.done() || !has_summary) return trial;
+  trial.ran = (**summary).stop_reason != run::StopReason::diverged;
+  if (!trial.ran) trial.why = (**summary).failure;
+  trial.summary = **summary;
+  trial.to_target = trial.summary.time_to_target_s;
+  if (trial.to_target > limit_s) trial.to_target.reset();
+  trial.limit_s = limit_s;
+  note_score(run.folder, trial);
+  return trial;
+}
 
 void KeptTrials::open(const std::string& folder, bool resume) {
   file_ = folder + "/trials.jsonl";

@@ -1,13 +1,19 @@
 #pragma once
-// Results of a plan's trials, one line of JSON each in FOLDER/trials.jsonl. `plan --resume` takes a
-// trial that has ended as it was, although its run may have continued since.
+// Results of a plan's trials: read from their runs, and one line of JSON each in
+// FOLDER/trials.jsonl. `plan --resume` takes a trial that has ended as it was, although its run may
+// have continued since.
 #include <map>
 #include <optional>
 #include <string>
 
 #include "longhaul/cli/advise_search.h"
+#include "longhaul/run/run_pool.h"
 
 namespace longhaul::cli {
+
+// Returns the result of a run that has ended or was cut. A target that was reached after the
+// limit, by the event at which the run was cut, does not count.
+Trial result_of(const run::PoolRun&, const run::PoolEnd&, double limit_s, const Candidate&);
 
 // One thread. A line that is damaged, for example by a full disk, is skipped: its trial runs again.
 class KeptTrials {

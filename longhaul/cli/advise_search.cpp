@@ -11,7 +11,6 @@ constexpr std::size_t kFewest = 6;         // minimum number of families to keep
 constexpr std::size_t kExpandedFirst = 5;  // families expanded after the first stage
 constexpr std::size_t kExpanded = 3;       // families expanded after each later stage
 constexpr double kLonger = 2.5;            // factor of the virtual time from one stage to the next
-constexpr double kRival = 1.25;  // limit of the others, as a multiple of the best one's time
 constexpr std::size_t kMaxStages = 20;
 
 class Search {
@@ -108,6 +107,13 @@ class Search {
 };
 
 }  // namespace
+
+void keep_first(std::vector<Candidate>& candidates, const Candidate& probe, std::size_t most) {
+  std::ranges::stable_sort(candidates, {}, [&](const Candidate& one) {
+    return one == probe ? 0 : one.label == one.family ? 1 : 2;
+  });
+  if (candidates.size() > most) candidates.resize(most);
+}
 
 bool is_better_trial(const Trial& a, const Trial& b) {
   const auto order = [](const Trial& t) {

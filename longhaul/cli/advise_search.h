@@ -40,6 +40,10 @@ struct Trial {
   double measured_score() const { return summary.target_bits_per_byte ? -score : score; }
 };
 
+// Keeps `most` candidates: `probe`, which has run, then those with the job's own rate, then others.
+// The order stays otherwise.
+void keep_first(std::vector<Candidate>&, const Candidate& probe, std::size_t most);
+
 // The speed of each family's longest trial. Shorter trials compute more samples in a second,
 // because most of their time is before the first exchange.
 class FamilySpeeds {
@@ -63,11 +67,13 @@ class FamilySpeeds {
   std::map<std::string, Longest> by_family_;
 };
 
-// Hooks of the search. In each stage the remaining candidates train for longer. Once a candidate
-// has reached the target, its time plus a quarter is the limit for the others.
+// Once a candidate has reached the target, the limit of the others as a multiple of its time.
+inline constexpr double kRival = 1.25;
+
+// Hooks of the search. In each stage the remaining candidates train for longer.
 struct SearchHooks {
-  // Runs all candidates, each until the target or for `limit_s` of virtual time. Returns one trial
-  // per candidate.
+  // Runs all candidates, each until the target or for `limit_s` of virtual time; less, down to the
+  // limit of the next stage, once one has reached the target. Returns one trial per candidate.
   std::function<std::vector<Trial>(const std::vector<Candidate>&, double limit_s)> run;
   // Returns variants of a successful candidate: rates, steps, codec, overlay.
   std::function<std::vector<Candidate>(const Candidate&)> neighbours;

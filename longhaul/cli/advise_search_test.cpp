@@ -155,6 +155,22 @@ TEST(AdviseSearch, TheLongestTrialSaysHowFastItsFamilyIs) {
   EXPECT_EQ(speeds.of("b"), 3);
 }
 
+TEST(AdviseSearch, TheFirstToKeepAreTheProbeAndThoseWithTheJobsOwnRate) {
+  const std::vector<Candidate> all = {advised("fast-rate=2"), advised("fast"),
+                                      advised("probe-rate=2"), advised("probe"), advised("slow")};
+  const auto kept = [&](std::size_t most) {
+    std::vector<Candidate> some = all;
+    keep_first(some, all[2], most);
+    std::vector<std::string> labels;
+    for (const Candidate& one : some) labels.push_back(one.label);
+    return labels;
+  };
+  EXPECT_EQ(kept(1), (std::vector<std::string>{"probe-rate=2"}));
+  EXPECT_EQ(kept(3), (std::vector<std::string>{"probe-rate=2", "fast", "probe"}));
+  EXPECT_EQ(kept(9),
+            (std::vector<std::string>{"probe-rate=2", "fast", "probe", "slow", "fast-rate=2"}));
+}
+
 TEST(AdviseSearch, EndsWhenTheBudgetIsOver) {
   TrialWorld world;
   world.reaches_at = {{"a", 1e6}, {"b", 2e6}};

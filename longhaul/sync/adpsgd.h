@@ -149,7 +149,7 @@ class Adpsgd final : public gossip::EndsInMean<AdpsgdPhase> {
     if (phase_ == Phase::outside)
       return "the model of the senior worker, as this node has returned";
     if (phase_ == Phase::waiting) return "the end of the run, which the senior worker tells";
-    if (phase_ == Phase::averaging) return final_.waiting_for();
+    if (phase_ == Phase::averaging) return final_return_.waiting_for();
     if (phase_ != Phase::closing || !open_) return "";
     return "the answer of rank " + std::to_string(open_->partner) + " to exchange " +
            std::to_string(exchanges_);

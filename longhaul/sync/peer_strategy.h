@@ -232,7 +232,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     if (phase_ == Phase::outside)
       return "the model of the senior worker, as this node has returned";
     if (phase_ == Phase::deciding) return stop_.waiting_for();
-    if (phase_ == Phase::averaging) return final_.waiting_for();
+    if (phase_ == Phase::averaging) return final_return_.waiting_for();
     if (phase_ == Phase::entering) return "the rounds of ranks" + listed(unknown(older_peers()));
     if (phase_ != Phase::ready && phase_ != Phase::exchanging && phase_ != Phase::finishing)
       return "";

@@ -23,9 +23,9 @@ class FinalMean {
   // does.
   Overlay& overlay() { return *overlay_; }
   // Contributes params(); takes part without a contribution if `gives` is false. `below`: the same
-  // turn as the overlay sees it. An Error: not finite.
-  Status begin(Turn& turn, Turn below, bool gives = true) {
-    round_ = 0;
+  // turn as the overlay sees it. `round`: that of take(). An Error: not finite.
+  Status begin(Turn& turn, Turn below, bool gives = true, Round round = 0) {
+    round_ = round;
     return average(turn, below, gives);
   }
   // Returns true once, when params() holds the mean. If the senior worker was lost before it had
@@ -42,6 +42,7 @@ class FinalMean {
     if (!mean->counted.empty()) std::ranges::copy(mean->values, turn.params().begin());
     return true;
   }
+  bool of_senior() const { return of_senior_; }
   std::string waiting_for() const { return overlay_->waiting_for(); }
   void state(Archive& ar) { ar(round_); }
 
@@ -62,7 +63,8 @@ class FinalMean {
 
 // FinalReturn gets the final model to a returned worker. The worker takes part in the mean of the
 // other workers, with or without a model of its own. If the mean was formed before the return, it
-// asks the senior worker, which answers after its own end.
+// asks the senior worker, which answers after its own end. If the mean may have been empty, because
+// the senior worker was lost, it takes part in the next one as well.
 class FinalReturn final : public Machine {
   static void archive_final(Archive& ar, Turn& turn) {
     ar.expect("final model");
@@ -109,14 +111,21 @@ class FinalReturn final : public Machine {
       const auto next = mean_.overlay().next_round(0, 0);
       if (!next) return false;
       missed_ = *next > 0;
-      if (!missed_) LH_TRY(mean_.begin(turn, overlay, gives));
+      if (takes_part()) LH_TRY(mean_.begin(turn, overlay, gives, *next));
       begun_ = true;
     }
-    if (!missed_) return mean_.take(turn, overlay);
-    if (asked_of_ == senior) return false;
-    asked_of_ = senior;
-    turn.send(senior, FinalAsked{turn.view().since(turn.self())}, {}, kControl);
-    return false;
+    if (missed_ && asked_of_ != senior) {
+      asked_of_ = senior;
+      turn.send(senior, FinalAsked{turn.view().since(turn.self())}, {}, kControl);
+    }
+    return takes_part() ? mean_.take(turn, overlay) : false;
+  }
+  std::string waiting_for() const {
+    std::string text = takes_part() ? mean_.waiting_for() : "";
+    if (missed_ && asked_of_)
+      text +=
+          (text.empty() ? "" : "; ") + ("the final model of rank " + std::to_string(*asked_of_));
+    return text;
   }
 
   // Called in every turn at a worker that has ended: params() is the final model.
@@ -153,6 +162,8 @@ class FinalReturn final : public Machine {
   void state(Archive& ar) override { ar(mean_, begun_, missed_, asked_of_, asking_); }
 
  private:
+  bool takes_part() const { return !missed_ || mean_.of_senior(); }
+
   FinalMean& mean_;
   StateTransfer transfer_;
   bool begun_ = false, missed_ = false;

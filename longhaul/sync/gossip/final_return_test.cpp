@@ -18,10 +18,10 @@ const View kBack{.epoch = 2, .live = {0, 1, 2}, .returned = {{2, 2}}};
 
 // One of three workers.
 struct AtEnd {
-  explicit AtEnd(Rank self, float value)
+  explicit AtEnd(Rank self, float value, bool of_senior = false)
       : node(2, Quadratic::Config{.start = value}, Members{{"a"}, {"b"}, {"c"}}),
         overlay(new HandMadeOverlay),
-        mean(std::unique_ptr<Overlay>(overlay)),
+        mean(std::unique_ptr<Overlay>(overlay), of_senior),
         one(mean) {
     node.place.self = self;
     node.view = kBack;
@@ -92,6 +92,20 @@ TEST(FinalReturn, AsksForAModelThatWasDecidedBeforeItCame) {
   back.see({.epoch = 3, .live = {1, 2}, .returned = {{2, 2}}});
   EXPECT_FALSE(*back.follow(true));
   EXPECT_EQ(back.asked().back().to, 1u);
+}
+
+// Round 0 may have been empty: then the others are in round 1.
+TEST(FinalReturn, AfterARoundThatMayBeEmptyItAsksAndTakesPartInTheNext) {
+  AtEnd back(2, 7, /*of_senior=*/true);
+  back.overlay->next[0] = 1;
+  EXPECT_FALSE(*back.follow(true));
+  EXPECT_EQ(back.asked().size(), 1u);
+  EXPECT_NE(back.one.waiting_for().find("the final model of rank 0"), std::string::npos);
+  ASSERT_TRUE(back.overlay->begun.contains({1, 0, 0}));
+  EXPECT_FALSE(back.overlay->begun.at({1, 0, 0}).contributes) << "it is not the senior worker";
+  back.overlay->outcomes[{1, 0, 0}] = {{3, 4}, 1, {0}, 1};
+  EXPECT_TRUE(*back.follow(true));
+  EXPECT_EQ(back.node.all(), (Floats{3, 4}));
 }
 
 TEST(FinalReturn, WithNobodyLeftWhoHasTheModelItSaysSo) {

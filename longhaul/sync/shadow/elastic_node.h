@@ -166,7 +166,7 @@ class ElasticNode final : public gossip::EndsInMean<ElasticNodePhase> {
   bool lets_return() const override { return true; }
   Round rounds_done() const override { return count_.rounds(); }
   std::string waiting_for() const override {
-    if (phase_ == Phase::averaging) return final_.waiting_for();
+    if (phase_ == Phase::averaging) return final_return_.waiting_for();
     if (phase_ == Phase::unstarted || phase_ == Phase::ended || computing_) return "";
     for (const Shard& shard : shards_)
       if (!shard.is_known) return "the name of a sync server, after the return of this node";
