@@ -74,7 +74,7 @@ void for_each_message(Visit&& visit) {
   family("sync/dpsgd", MessageList<sync::DpsgdHeader>{});
   family("sync/noloco", MessageList<sync::NoLoCoHeader>{});
   family("sync/adpsgd", MessageList<sync::AdpsgdHeader>{});
-  family("sync/selmcast", MessageList<sync::selmcast::Header>{});
+  family("sync/selmcast", MessageList<sync::selmcast::Header, sync::selmcast::RoundsMixed>{});
   family("sync/staleness_lab", MessageList<sync::StalenessHeader>{});
   family("selmcast", sync::selmcast::Planning::Messages{});
   family("selmcast_ssp", sync::selmcast::SspPlanning::Messages{});

@@ -40,8 +40,8 @@ void add_sfb(std::vector<Variant<SyncEntry>>& all) {
 std::vector<Variant<SyncEntry>> of_peers() {
   std::vector<Variant<SyncEntry>> all;
   for (const Variant<SyncEntry>& one : sync_variants())
-    for (const char* name :
-         {"lag", "adpsgd", "dpsgd", "noloco", "staleness_lab", "gadmm", "gaia", "sfb", "ds_sync"})
+    for (const char* name : {"lag", "adpsgd", "dpsgd", "noloco", "staleness_lab", "gadmm", "gaia",
+                             "sfb", "ds_sync", "selmcast"})
       if (one.entry->name == std::string(name) && traits_of(one).lets_return) all.push_back(one);
   add_sfb(all);
   if (kStride > 1) std::erase_if(all, [](const auto& one) { return one.number > 0; });
@@ -87,7 +87,7 @@ TEST_P(PeerReturn, KilledAgainAndAgainAllEndAlike) {
 struct LateEntry : PeerReturn {};
 std::vector<Variant<SyncEntry>> that_enter_late() {
   std::vector<Variant<SyncEntry>> all;
-  for (const char* name : {"dpsgd_complete", "noloco", "ds_sync"})
+  for (const char* name : {"dpsgd_complete", "noloco", "ds_sync", "selmcast"})
     all.push_back(variant_named(sync_variants(), name));
   return all;
 }

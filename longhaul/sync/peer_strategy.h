@@ -53,7 +53,8 @@ enum class PeerPhase : std::uint8_t {
 
 // PeerModels is a stream of models between peers: from each peer one model for each round in which
 // the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. `is_model`
-// admits a content by its header and shape; default: all values of the layout.
+// admits a content by its header and shape; default: all values of the layout. `feedback`: the
+// job's error feedback, if any.
 template <Fielded Header>
 class PeerModels {
  public:
@@ -66,7 +67,7 @@ class PeerModels {
   using IsModel = std::function<bool(const Header&, const ContentShape&)>;
 
   PeerModels(std::string stream, std::uint32_t most, SyncParts& parts, const Place& place,
-             IsModel is_model = {})
+             IsModel is_model = {}, Service service = {}, bool feedback = true)
       : stream_(stream),
         all_{0, place.layout->size()},
         is_model_(std::move(is_model)),
@@ -75,8 +76,9 @@ class PeerModels {
             place,
             {.stream = std::move(stream),
              .limits = ChannelLimits::models(most, *place.layout),
+             .service = service,
              .one_view = true},
-            std::move(parts.transfer), parts.make_codec(true), nullptr,
+            std::move(parts.transfer), parts.make_codec(feedback), nullptr,
             [this](Rank from, const Header& header, const ContentShape& shape) -> Result<bool> {
               if (!std::ranges::binary_search(peers_, from)) return malformed("a model of no peer");
               if (!fits(header, shape)) return malformed("a vector that is no model");
@@ -225,7 +227,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   }
 
   Round rounds_done() const final { return done_; }
-  bool lets_return() const final { return true; }
+  bool lets_return() const final { return terms_.lets_return; }
   std::string waiting_for() const final {
     if (phase_ == Phase::outside)
       return "the model of the senior worker, as this node has returned";
@@ -250,7 +252,8 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   using Phase = PeerPhase;
   // `apart`: the maximum lead of a worker over another, in rounds. `has_train_loss`: the loss of a
   // step is recorded as train_loss. `ends_with_senior`: with its model, not with the mean.
-  // `enters_late`: a returned worker may begin with a model of many rounds ago.
+  // `enters_late`: a returned worker may begin with a model of many rounds ago. `lets_return`: as
+  // Strategy has it.
   struct Terms {
     std::string_view name;
     std::uint32_t steps = 1;
@@ -258,6 +261,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
     bool has_train_loss = true;
     bool ends_with_senior = false;
     bool enters_late = false;
+    bool lets_return = true;
   };
   PeerStrategy(const Terms& terms, std::unique_ptr<Overlay> overlay, const StopConfig& stop,
                const Place& place)
@@ -318,6 +322,14 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // Returns the entries of this node and its peers; when the view begins, of all but those that
   // enter late.
   const std::map<Rank, Entry>& entered() const { return rounds_; }
+  // Returns the latest round in which a worker that has not come back with this view has entered
+  // it. Equal at all these workers if all are peers, whatever one of them says.
+  Round latest_entered() const {
+    std::vector<Round> said;
+    for (const auto& [rank, entry] : rounds_)
+      if (!entry.is_back) said.push_back(entry.round);
+    return said.empty() ? done_ : latest_of(std::move(said), terms_.apart);
+  }
   // For peers_among(): when the new view has begun, all workers begin the latest one of their
   // rounds again. Missed rounds pass with the current model. A result of the learner from before is
   // dropped without on_steps_done(). All workers must be peers, and all must call it.

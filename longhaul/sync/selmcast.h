@@ -12,36 +12,23 @@
 // With payload = "update" and n workers, d_ji is the debt of j to i (selmcast/debts.h):
 //   x_i <- x_i + sum_{j in M_i} d_ji
 //
-// With models, a returned worker receives the manager's model (selmcast/planning.h). With updates
-// no worker can return, because no node knows which updates the received model would contain.
-#include <functional>
-
-#include "longhaul/core/vector_channel.h"
+// A loss can come while only some workers have the plan of a round. In the new view, workers that
+// are a round behind end it without an exchange. The others plan it again (PeerStrategy).
+//
+// With models, workers return. With updates none can, because no node knows which updates the
+// received model would contain.
 #include "longhaul/sync/entry.h"
 #include "longhaul/sync/flat.h"
-#include "longhaul/sync/gossip/ends_in_mean.h"
+#include "longhaul/sync/peer_strategy.h"
 #include "longhaul/sync/relay.h"
 #include "longhaul/sync/selmcast/config.h"
 #include "longhaul/sync/selmcast/debts.h"
 #include "longhaul/sync/selmcast/planning.h"
 #include "longhaul/sync/selmcast/ssp_worker.h"
-#include "longhaul/sync/state_transfer.h"
 
 namespace longhaul::sync {
 
-enum class SelmcastPhase : std::uint8_t {
-  not_started,
-  ready,
-  computing,
-  planning,    // waits for the plan
-  exchanging,  // sends its model, and waits for the models of the plan
-  deciding,    // waits for a verdict
-  averaging,   // takes part in the final mean of the run
-  ended,
-  outside  // a returned worker waits for a model
-};
-
-class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
+class Selmcast final : public PeerStrategy {
  public:
   static SyncEntry entry() {
     return strategy_entry<Selmcast>(
@@ -61,7 +48,7 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
                     .waits_for = "all, for the plan; then its senders",
                     .staleness = "0, with those",
                     .memory = "(m + 1) S",
-                    .when_lost = "goes on"},
+                    .when_lost = "m S again, once"},
                    {.variant = "ssp",
                     .settings = {{"mode", {std::string("ssp")}}},
                     .rounds = "every H steps (1)",
@@ -76,91 +63,47 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
 
   using Config = selmcast::Config;
   Selmcast(const Config& config, SyncParts parts, const Place& place)
-      : EndsInMean(std::move(parts.overlay)),
+      : PeerStrategy({.name = "selmcast",
+                      .steps = config.steps,
+                      .apart = kApart,
+                      .enters_late = true,
+                      .lets_return = config.payload != "update"},
+                     std::move(parts.overlay), parts.stop, place),
         config_(config),
-        size_(place.layout->size()),
         place_(place),
         plan_config_(selmcast::plan_config(config, parts, place)),
         planning_(plan_config_),
-        stop_(apart_by(kApart, parts.stop)) {
-    channel_ = std::make_unique<Channel>(
-        place,
-        ChannelConfig{.stream = "selmcast",
-                      .limits = ChannelLimits::models(kModelsOfASender, *place.layout),
-                      .service = selmcast::service_of(config)},
-        std::move(parts.transfer), parts.make_codec(false), nullptr,
-        std::bind_front(&Selmcast::admit, this));
-    own(*channel_, {1, "channel"});
-    own(stop_, {2, "stop rule"});
-    own(planning_, {3, "planning"});
-    own(state_transfer_, {4, "state transfer"});
-    own(final_return_, {5, "final model"});
+        models_(
+            "selmcast", kModelsOfASender, parts, place,
+            [this, all = Range{0, place.layout->size()}](const auto& header, const auto& shape) {
+              return header.round == done_ && shape.kind == ContentKind::values &&
+                     shape.range == all;
+            },
+            selmcast::service_of(config), /*feedback=*/false) {
+    own(models_.channel(), {1, "channel"});
+    own(planning_, {5, "planning"});
   }
 
   static Status check(const Config& config, const Place& place) {
     return selmcast::check(config, place);
   }
 
-  void on_start(Turn& turn) override {
-    phase_ = turn.place().comes_back() ? Phase::outside : Phase::ready;
-  }
-
-  void on_view(const View&, Turn& turn) override {
-    if (phase_ == Phase::outside && selmcast::manager_of(turn) == turn.self())
-      return fail(state_lost("all sites that knew the model are lost; resume from a checkpoint"),
-                  turn);
-    std::erase_if(sending_, [&](Rank rank) { return !turn.view().has(rank); });
-    for (Rank rank = 0; rank < place_.size(); ++rank)
-      if (!turn.view().has(rank)) debts_.forget(rank);
-    std::erase_if(plan_.expected,
-                  [&](Rank rank) { return !turn.view().has(rank) && !received_.contains(rank); });
-  }
-
-  void on_computed(const Computed& computed, Turn& turn) override {
-    if (!turn.place().phantom) turn.record("train_loss", done_, computed.loss);
-    samples_ += computed.samples;
-    phase_ = Phase::planning;
-    asked_ = turn.now();
-    if (sends_updates()) {
-      std::vector<Rank> others = live_workers(turn);
-      std::erase(others, turn.self());
-      debts_.add(turn.params(), others);
-    }
-    if (plan_config_.is_measured) planning_.measured(meter_.rates(place_.size()));
-    planning_.ready(samples_, within(planning_, turn));
-  }
-
-  // The first round starts here, because the overlay starts after its parent.
-  void on_progress(Turn& turn) override {
-    if (phase_ == Phase::not_started) return;
-    receive(turn);
-    let_in(turn);
-    while (advance(turn)) {
-    }
-    let_in(turn);
-  }
-
-  bool lets_return() const override { return !sends_updates(); }
-  Round rounds_done() const override { return done_; }
-  std::string waiting_for() const override {
-    if (phase_ == Phase::planning) return planning_.waiting_for(place_);
-    if (phase_ == Phase::deciding) return stop_.waiting_for();
-    if (phase_ == Phase::averaging) return final_return_.waiting_for();
-    if (phase_ == Phase::outside) return "a model of the manager, to come back to the run";
-    if (phase_ != Phase::exchanging) return "";
-    std::string text = "round " + std::to_string(done_);
-    if (const auto ranks = missing(); !ranks.empty()) text += ": models of ranks" + listed(ranks);
-    if (!sending_.empty()) text += ": room to send to ranks" + listed(sending_);
-    return channel_->waiting_after(text);
+  Status on_message(Rank from, const Message& message, Turn& turn) override {
+    if (message.kind != selmcast::RoundsMixed::kKind)
+      return PeerStrategy::on_message(from, message, turn);
+    return dispatch(MessageList<selmcast::RoundsMixed>{}, message, [&](const auto& m) -> Status {
+      if (m.epoch != epoch()) return Ok{};
+      if (!std::ranges::binary_search(peers(), from) || !sends_updates())
+        return malformed("mixed rounds of no peer");
+      mixed_by_[from] = m.rounds;
+      return Ok{};
+    });
   }
 
   void state(Archive& ar) override {
-    ar.expect("selmcast");
-    ar(phase_, done_, joined_at_, samples_, all_samples_, plan_, admitted_, sending_, asked_,
-       planned_);
+    PeerStrategy::state(ar);
+    ar(asks_, plan_, planned_, sending_, models_, latest_, mixed_, paid_in_, mixed_by_);
     ar(meter_, debts_);
-    archive_snapshot(ar, late_);
-    archive_snapshots(ar, received_);
   }
 
  private:
@@ -196,152 +139,120 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
     return std::unique_ptr<Strategy>(std::make_unique<Selmcast>(config, std::move(parts), place));
   }
 
-  using Channel = VectorChannel<selmcast::Header>;
-  using Phase = SelmcastPhase;
-  // Admits models of the current round. A plan is made when all workers are ready for its round, so
-  // models of a later round cannot arrive.
-  Result<bool> admit(Rank from, const selmcast::Header& header, const ContentShape& shape) {
-    if (shape.kind != ContentKind::values || shape.range.offset != 0 ||
-        shape.range.length != size_ || !place_.member(from).is(Role::worker))
-      return malformed("a vector that is no model of a worker");
-    // The plan is older than this node's return.
-    if (phase_ == Phase::outside || header.round < joined_at_) return false;
-    // An update also counts at a worker that was left out of its plan.
-    if (header.round < done_) return sends_updates() && phase_ < Phase::averaging;
-    if (header.round > done_ || (phase_ != Phase::planning && phase_ != Phase::exchanging))
-      return malformed("a model of a round that has not been planned");
-    if (!admitted_.insert(from).second) return malformed("a second model of one round");
-    return true;
+  bool sends_updates() const { return config_.payload == "update"; }
+
+  std::vector<Rank> peers_among(const std::vector<Rank>& workers, const Turn& turn) override {
+    std::vector<Rank> others = workers;
+    std::erase(others, turn.self());
+    for (Rank rank = 0; rank < place_.size(); ++rank)
+      if (!turn.view().has(rank)) debts_.forget(rank);
+    models_.begin_view(others);
+    planning_.begin_view();
+    mixed_by_.clear();
+    sending_.clear();
+    plan_.reset();
+    asks_ = false;
+    return others;
   }
 
-  void receive(Turn& turn) {
-    channel_->drop_lost();  // on_view() has handled lost peers
-    while (const auto sent = channel_->sent()) {
+  void on_entering(const std::vector<Rank>& to, Turn& turn) override {
+    if (!sends_updates()) return;
+    for (const Rank peer : to)
+      turn.send(peer, selmcast::RoundsMixed{epoch(), mixed_}, {}, kControl);
+  }
+
+  // Updates that their receivers have not mixed are owed again.
+  void on_view_begun(Turn&) override {
+    latest_ = latest_entered();
+    for (const auto& [rank, rounds] : mixed_by_)
+      if (rounds <= paid_in_) debts_.take_back(rank);
+  }
+
+  std::optional<Work> begin_round(Turn& turn) override {
+    if (sends_updates()) debts_.begin(turn.params());
+    return LocalStep{};
+  }
+
+  void on_steps_done(const Computed&, Turn& turn) override {
+    if (sends_updates()) debts_.add(turn.params(), peers());
+  }
+
+  // Called in each turn: the host takes models also between the moves of a round.
+  void receive(Turn&) override {
+    while (const auto sent = models_.channel().sent()) {
       sending_.erase(sent->to);
       meter_.sent(sent->to, sent->bytes, sent->took);
     }
-    while (auto one = channel_->poll(within(*channel_, turn))) {
-      meter_.received(one->content.shape().bytes());
-      const bool is_late = one->header.round < done_;
-      if (is_late && sends_updates()) add_late(*one);
-      if (!is_late && admitted_.contains(one->from)) received_[one->from] = one->content.values();
+  }
+
+  bool end_round(Turn& turn) override {
+    if (done_ < latest_) return true;
+    Turn planning = within(planning_, turn);
+    if (!std::exchange(asks_, true))
+      planning_.ready(
+          done_, samples_,
+          plan_config_.is_measured ? meter_.rates(place_.size()) : selmcast::MeasuredRates{},
+          planning);
+    planning_.make_plans(done_, workers(), planning);
+    if (!plan_) {
+      plan_ = planning_.take_plan(done_);
+      if (!plan_ || !exchange(turn)) return false;
     }
+    if (!models_.receive(plan_->expected, within(models_.channel(), turn)) || !sending_.empty())
+      return false;
+    mix(turn);
+    return true;
   }
 
-  // Adds an update of an earlier round. Its sender has counted the update as delivered.
-  void add_late(const Channel::Received& one) {
-    if (place_.phantom) return;
-    auto sum = std::make_shared<std::vector<float>>(*one.content.values());
-    if (late_)
-      for (std::size_t i = 0; i < sum->size(); ++i) (*sum)[i] += (*late_)[i];
-    late_ = std::move(sum);
+  // Returns the workers that take part in this round, ascending.
+  std::vector<Rank> workers() const {
+    std::vector<Rank> ranks = present(peers());
+    ranks.insert(std::ranges::upper_bound(ranks, place_.self), place_.self);
+    return ranks;
   }
 
-  // Makes one transition of the round if possible. Returns true if another can follow at once.
-  bool advance(Turn& turn) {
-    switch (phase_) {
-      case Phase::ready: {
-        planning_.begin(done_, within(planning_, turn));
-        phase_ = Phase::computing;
-        if (sends_updates()) debts_.begin(turn.params());
-        turn.compute(LocalStep{}, config_.steps);
-        return false;
-      }
-      case Phase::planning: {
-        auto plan = planning_.take_plan();
-        if (!plan) return false;
-        plan_ = *std::move(plan);
-        exchange(turn);
-        return phase_ == Phase::exchanging;
-      }
-      case Phase::exchanging:
-        if (!sending_.empty() || !missing().empty()) return false;
-        mix(turn);
-        end_round(turn);
-        return true;
-      case Phase::deciding: {
-        const StopRule::Step step = stop_.after(done_ - 1);
-        if (step == StopRule::Step::wait) return false;
-        if (step == StopRule::Step::go_on) {
-          phase_ = Phase::ready;
-          return true;
-        }
-        if (sends_updates()) settle(turn);
-        begin_mean(turn);
-        return true;
-      }
-      case Phase::averaging:
-        return end_with_mean(/*gives=*/done_ > joined_at_, turn);
-      case Phase::outside:
-        return enter(turn);
-      default:
-        return false;
-    }
-  }
-
-  // Sends this worker's model to the receivers of the plan.
-  void exchange(Turn& turn) {
-    const auto x = turn.params();
-    if (!all_finite(x))
-      return fail(not_finite("its model has values that are not finite; lower [optimizer] rate"),
-                  turn);
-    phase_ = Phase::exchanging;
-    all_samples_ = std::max(all_samples_, plan_.samples);
-    const auto is_lost = [&](Rank rank) {
-      return !turn.view().has(rank) || turn.view().since(rank) > plan_.epoch;
-    };
-    std::erase_if(plan_.receivers, is_lost);
-    std::erase_if(plan_.expected,
-                  [&](Rank rank) { return is_lost(rank) && !received_.contains(rank); });
+  // Sends this worker's model to the receivers of the plan. Returns false if the run has failed.
+  bool exchange(Turn& turn) {
+    if (!is_finite(turn)) return false;
     planned_ = turn.now();
-    turn.record("receivers", done_, double(plan_.receivers.size()));
-    turn.record("scale", done_, double(plan_.receivers.size()) / double(live_workers(turn).size()));
-    if (plan_.receivers.empty()) return;
-    sending_.insert(plan_.receivers.begin(), plan_.receivers.end());
-    planning_.served(plan_.receivers);
-    sends_updates() ? send_debts(turn) : send_model(turn);
-  }
-
-  void send_model(Turn& turn) {
-    channel_->send(
-        plan_.receivers, {done_}, VectorContent::values(copied(turn.params()), {0, size_}),
-        {.coding = Coding::up, .group = 0, .report_sent = true}, within(*channel_, turn));
+    const std::vector<Rank>& to = plan_->receivers;
+    sending_ = {to.begin(), to.end()};
+    turn.record("receivers", done_, double(to.size()));
+    turn.record("scale", done_, double(to.size()) / double(live_workers(turn).size()));
+    if (sends_updates()) {
+      send_debts(to, turn);
+    } else {
+      models_.send(to, {done_}, copied(turn.params()),
+                   {.coding = Coding::up, .group = 0, .report_sent = true},
+                   within(models_.channel(), turn));
+    }
+    return true;
   }
 
   // Sends each receiver its debt. The error of the codec stays in the debt.
-  void send_debts(Turn& turn) {
+  void send_debts(const std::vector<Rank>& to, Turn& turn) {
     const SendOptions options{.coding = Coding::up, .report_sent = true};
-    for (const Rank rank : plan_.receivers) {
+    debts_.settle_payments();
+    paid_in_ = done_;
+    for (const Rank rank : to) {
       std::vector<float> debt = debts_.owes(rank) ? debts_.owed(rank) : std::vector<float>();
       if (!turn.place().phantom) {
-        debt.resize(size_);
-        const auto read = channel_->as_received(debt, {0, size_}, rank, options);
+        debt.resize(place_.layout->size());
+        const auto read = models_.as_received(debt, rank, options);
         if (debts_.owes(rank)) debts_.pay(rank, read);
       }
-      channel_->send({rank}, {done_},
-                     VectorContent::values(snapshot_of(std::move(debt)), {0, size_}), options,
-                     within(*channel_, turn));
+      models_.send({rank}, {done_}, snapshot_of(std::move(debt)), options,
+                   within(models_.channel(), turn));
     }
-  }
-
-  bool sends_updates() const { return config_.payload == "update"; }
-  // Returns the senders of the plan whose models have not arrived.
-  std::vector<Rank> missing() const {
-    return those_of(plan_.expected, [&](Rank rank) {
-      return !received_.contains(rank) && !planning_.is_left_out(rank);
-    });
   }
 
   // Sets x_i to (x_i + sum of received models) / (1 + their number), buffers too.
   void mix(Turn& turn) {
     std::vector<Snapshot> models;
-    for (const Rank rank : plan_.expected)
-      if (const auto it = received_.find(rank); it != received_.end()) models.push_back(it->second);
-    if (sends_updates()) {  // also from senders that left this node out of their plan
-      models.clear();
-      for (const auto& [rank, update] : received_) models.push_back(update);
-      if (late_) models.push_back(late_);
-      late_.reset();
+    for (const Rank rank : plan_->expected) {
+      const auto model = models_.take(rank);
+      meter_.received(model.content.shape().bytes());
+      models.push_back(model.values());
     }
     const double weight = sends_updates() ? 1 : double(1 + models.size());
     const auto x = turn.params();
@@ -350,81 +261,41 @@ class Selmcast final : public gossip::EndsInMean<SelmcastPhase> {
       for (const Snapshot& model : models) sum += double((*model)[i]);
       x[i] = float(sum / weight);
     }
-    turn.record("wait_s", done_, seconds(turn.now() - asked_));
+    samples_ = plan_->samples;
     meter_.end_round(turn.now() - planned_);
+    planning_.served(plan_->receivers, done_);
+    plan_.reset();
+    asks_ = false;
+    mixed_ = done_ + 1;
   }
 
-  // Adds the debts and the late updates to the model for the final mean of the run.
-  void settle(Turn& turn) {
-    const auto x = turn.params();
-    debts_.settle(x);
-    for (std::size_t i = 0; late_ && i < x.size(); ++i) x[i] += (*late_)[i];
-    late_.reset();
-  }
-
-  void end_round(Turn& turn) {
-    phase_ = Phase::deciding;
-    admitted_.clear();
-    received_.clear();
-    ++done_;
-    stop_.round_done(done_ - 1, turn.params(), all_samples_, within(stop_, turn));
-  }
-
-  // Sends returned workers the manager's model and the next round. After training, a returned
-  // worker only takes part in the final mean of the run.
-  void let_in(Turn& turn) {
-    if (phase_ == Phase::ended) {
-      final_return_.serve(within(final_return_, turn));
-    }
-    const bool is_over = phase_ == Phase::averaging || phase_ == Phase::ended;
-    const std::set<Rank> ranks = is_over ? planning_.take_outside() : planning_.take_entering();
-    state_transfer_.send(
-        ranks, is_over ? done_ : done_ + 1, is_over,
-        [&](Archive& ar) { archive_for_returned(ar, turn); }, within(state_transfer_, turn));
-  }
-
-  void archive_for_returned(Archive& ar, Turn& turn) {
-    ar.expect("selmcast");
-    ar(all_samples_);
-    stop_.hand_over(ar);
-    ar.floats(turn.params());
-  }
-
-  bool enter(Turn& turn) {
-    const StateTransfer::TransferredState* received = state_transfer_.received();
-    if (!received) return false;
-    done_ = joined_at_ = received->round;
-    const bool is_over = received->last;
-    const Status read = state_transfer_.read([&](Archive& ar) { archive_for_returned(ar, turn); });
-    if (!read) return fail(read.error(), turn), false;
-    planning_.begin(done_, within(planning_, turn));
-    phase_ = is_over ? Phase::averaging : Phase::deciding;
+  // Adds the debts to the model for the final mean of the run.
+  bool finish_rounds(Turn& turn) override {
+    if (sends_updates()) debts_.settle(turn.params());
     return true;
   }
 
-  std::string place_in_run() const override { return "selmcast, round " + std::to_string(done_); }
+  std::string missing() const override {
+    return plan_ ? models_.waiting_for(plan_->expected) : planning_.waiting_for(place_);
+  }
 
   const Config config_;
-  const std::uint64_t size_;  // size of the layout
   const Place place_;
-  std::unique_ptr<Channel> channel_;
   const selmcast::PlanConfig plan_config_;
   selmcast::Planning planning_;
-  StopRule stop_;
-  StateTransfer state_transfer_;
+  PeerModels<selmcast::Header> models_;
 
-  Round done_ = 0;                 // completed rounds; also the current round
-  Round joined_at_ = 0;            // first round of this worker
-  std::uint64_t samples_ = 0;      // samples that this worker has used
-  std::uint64_t all_samples_ = 0;  // samples of all workers, by the last plan
-  selmcast::Planning::Plan plan_;  // plan of the current round
-  std::set<Rank> admitted_;        // senders whose model of this round has arrived or is in transit
-  std::map<Rank, Snapshot> received_;  // models of this round
-  std::set<Rank> sending_;             // receivers whose model the host has not taken completely
-  Time asked_{0}, planned_{0};         // start of the wait for the plan; its arrival
+  bool asks_ = false;                             // the manager has its standing of this round
+  std::optional<selmcast::Planning::Plan> plan_;  // plan of this round
+  Time planned_{0};                               // its arrival
+  std::set<Rank> sending_;  // receivers whose model the host has not taken completely
+  Round latest_ = 0;        // in which a worker has entered the view
   selmcast::RateMeter meter_;
-  selmcast::Debts debts_;  // payload = "update"
-  Snapshot late_;          // the same: sum of late updates
+  // payload = "update": rounds before this one are mixed; round of the last payments; rounds that
+  // the peers have mixed.
+  Round mixed_ = 0, paid_in_ = 0;
+  std::map<Rank, Round> mixed_by_;
+  selmcast::Debts debts_;
 };
 
 }  // namespace longhaul::sync

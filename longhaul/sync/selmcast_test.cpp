@@ -247,6 +247,36 @@ TEST(Selmcast, WithStalenessLossesAtAnyMomentStopNobody) {
   losses_stop_nobody(ssp(sent_to("selmcast")));
 }
 
+// Every update of the others reaches each of them once, also one that was in transit at the loss:
+// with everybody as a receiver, models are equal after each exchange. The lost one has no updates.
+TEST(Selmcast, ALossLosesNoUpdateOfTheOthers) {
+  constexpr std::uint32_t kWorkers = 5;
+  constexpr Round kRounds = 8;
+  for (const Rank victim : {0u, 2u})
+    for (std::uint64_t at = 30; at < 400; at += longhaul::testing::kGate ? 41 : 1) {
+      SCOPED_TRACE("rank " + std::to_string(victim) + " lost after event " + std::to_string(at));
+      std::vector<Setting> settings = sent_to("all");
+      settings.push_back({"payload", {std::string("update")}});
+      TestJob::Config config = selmcast_job(kWorkers, settings, kRounds);
+      config.learners[victim].rate = 0;
+      TestJob job(config);
+      std::uint64_t event = 0;
+      float least = 0, most = 0;
+      job.after_event = [&] {
+        if (event++ == at) job.crash(victim);
+        std::vector<float> models;
+        for (Rank rank = 0; rank < kWorkers; ++rank)
+          if (rank != victim && job.node(rank).strategy().rounds_done() == kRounds)
+            models.push_back(job.learner(rank).params()[0]);
+        if (models.size() < kWorkers - 1 || most != 0) return;
+        least = std::ranges::min(models), most = std::ranges::max(models);
+      };
+      job.run();
+      EXPECT_GT(least, 1);
+      EXPECT_NEAR(least, most, 1e-4);
+    }
+}
+
 std::vector<std::uint32_t> worker_counts() {
   if (longhaul::testing::kGate) return {1, 3};
   return {1, 2, 5};

@@ -65,6 +65,14 @@ struct Header {
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(round, .max = 0x1p50); }
 };
 
+// Sent before the round in which a worker enters a view, with payload = "update".
+struct RoundsMixed {
+  LONGHAUL_MESSAGE(2, "rounds_mixed");
+  Epoch epoch = 0;
+  Round rounds = 0;  // the updates of the rounds before this one are in the model of the sender
+  LONGHAUL_FIELDS(epoch, (rounds, .max = 0x1p50))
+};
+
 // The service class of models that the network copies; used for these only.
 inline constexpr std::uint8_t kMulticastPriority = 3;
 inline Service service_of(const Config& config) {

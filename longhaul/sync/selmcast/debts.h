@@ -33,16 +33,29 @@ class Debts {
     }
   }
 
-  // Returns the debt. pay() reduces it by `sent`: a codec may have left out a part.
+  // Returns the debt. pay() reduces it by `sent`: a codec may have left out a part. take_back() of
+  // the payment owes it again; settle_payments(): none is taken back any more.
   const std::vector<float>& owed(Rank to) const { return debts_.at(to); }
   void pay(Rank to, std::span<const float> sent) {
     std::vector<float>& debt = debts_.at(to);
     LH_CHECK(sent.size() == debt.size());
     for (std::size_t i = 0; i < debt.size(); ++i) debt[i] -= sent[i];
+    paid_[to].assign(sent.begin(), sent.end());
   }
+  void take_back(Rank to) {
+    const auto paid = paid_.find(to);
+    if (paid == paid_.end()) return;
+    std::vector<float>& debt = debts_.at(to);
+    for (std::size_t i = 0; i < debt.size(); ++i) debt[i] += paid->second[i];
+    paid_.erase(paid);
+  }
+  void settle_payments() { paid_.clear(); }
 
   bool owes(Rank to) const { return debts_.contains(to); }
-  void forget(Rank lost) { debts_.erase(lost); }
+  void forget(Rank lost) {
+    debts_.erase(lost);
+    paid_.erase(lost);
+  }
   // Called at the end of the run, before all models are averaged. Adds all remaining debts to
   // `model`, so that the mean is as if each debt had been paid. The mean of n models divides by n,
   // and so brings each debt with the weight that it would have had.
@@ -53,13 +66,15 @@ class Debts {
       model[i] = float(double(model[i]) + owed);
     }
     debts_.clear();
+    paid_.clear();
   }
 
-  void state(Archive& ar) { ar(anchor_, debts_); }
+  void state(Archive& ar) { ar(anchor_, debts_, paid_); }
 
  private:
   std::vector<float> anchor_;
   std::map<Rank, std::vector<float>> debts_;
+  std::map<Rank, std::vector<float>> paid_;  // last payments, which their receivers may lack
 };
 
 }  // namespace longhaul::sync::selmcast

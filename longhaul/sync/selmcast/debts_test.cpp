@@ -39,6 +39,27 @@ TEST(Debts, WhatIsPaidOwedAndKeptIsTheSumOfTheUpdates) {
   }
 }
 
+// A payment that its receiver has lost is owed again, once, with what came since.
+TEST(Debts, APaymentIsTakenBackOnce) {
+  Debts debts;
+  const auto step = [&] {
+    std::vector<float> model{2};
+    debts.begin(std::vector<float>{0});
+    debts.add(model, {1});
+  };
+  step();
+  debts.pay(1, std::vector<float>{0.75f});  // a codec left out 0.25
+  step();
+  debts.take_back(1);
+  EXPECT_EQ(debts.owed(1), std::vector<float>{2});
+  debts.take_back(1);
+  EXPECT_EQ(debts.owed(1), std::vector<float>{2});
+  debts.pay(1, debts.owed(1));
+  debts.settle_payments();
+  debts.take_back(1);
+  EXPECT_EQ(debts.owed(1), std::vector<float>{0});
+}
+
 TEST(Debts, WhatIsOwedAtTheEndGoesIntoTheMean) {
   Debts debts;
   debts.begin(std::vector<float>{0});

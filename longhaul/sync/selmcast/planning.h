@@ -1,17 +1,8 @@
 #pragma once
 // Planning agrees on senders and receivers in a round of selective multicast (flow/multicast.h).
 // Every worker owns one. When its local steps of a round are done, it sends its standing to the
-// manager, which is the senior worker. When all live workers are ready for the same round, the
-// manager sends each worker its receivers and its expected senders.
-//
-// After a loss, all workers send their standing again. If the manager was lost while it sent a
-// plan, only some workers have the plan of the round. The new manager names the workers that are
-// left out. These workers send and expect nothing in that round, and the other workers do not
-// expect them.
-//
-// A returned worker reports to the manager that it is outside. It is in no plan. With the next
-// plan, the manager lets it in from the following round (sync/selmcast.h), and then waits for its
-// standing, too.
+// manager, which is the senior worker. When all workers of the round are ready, the manager sends
+// each of them its receivers and its expected senders. Standings and plans are of one view.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -87,26 +78,18 @@ inline flow::MulticastPlan choose_receivers(const PlanConfig& config,
 
 class Planning final : public Machine {
  public:
-  enum class Stage : std::uint8_t {
-    computing,
-    ready,       // waits for the plan of the round
-    exchanging,  // has the plan
-    outside      // has returned, and has no model
-  };
-  struct Standing {  // to the manager
+  struct Standing {  // to the manager, when the steps of the round are done
     LONGHAUL_MESSAGE(1, "standing");
     Epoch epoch = 0;
     Round round = 0;
-    Stage stage = Stage::computing;
-    std::uint64_t samples = 0;  // samples that the sender has used since the run began
+    double samples = 0;  // per worker in the mean, as the sender estimates
     std::vector<Round>
         served;  // by rank: the round after the last in which it got a model; 0: none
     MeasuredRates rates = {};
     static void fields(auto& self, auto&& visit) {
       LONGHAUL_FIELD(epoch);
       LONGHAUL_FIELD(round, .max = 0x1p50);
-      LONGHAUL_FIELD(stage, .max = 3);
-      LONGHAUL_FIELD(samples, .max = kMostSamples);
+      LONGHAUL_FIELD(samples, .min = 0, .max = kMostSamples);
       LONGHAUL_KEY(served, "by rank: the round after the last in which it got a model; 0: none");
       LONGHAUL_KEY(rates, "empty unless plans are made by them");
     }
@@ -115,73 +98,65 @@ class Planning final : public Machine {
     LONGHAUL_MESSAGE(2, "plan");
     Epoch epoch = 0;
     Round round = 0;
-    std::uint64_t samples = 0;  // samples that all workers have used
+    double samples = 0;  // per worker
     std::vector<Rank> receivers = {}, expected = {};
-    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (samples, .max = kMostSamples),
+    LONGHAUL_FIELDS(epoch, (round, .max = 0x1p50), (samples, .min = 0, .max = kMostSamples),
                     (receivers, .doc = "of the model of the node that gets this"),
                     (expected, .doc = "whose models it gets"))
   };
-  struct LeftOut {  // from a new manager: workers that have no plan of the round, and get none
-    LONGHAUL_MESSAGE(3, "left_out");
-    Epoch epoch = 0;
-    Round round = 0;
-    std::vector<Rank> ranks;
-    LONGHAUL_FIELDS(epoch, round, ranks)
-  };
-  using Messages = MessageList<Standing, Plan, LeftOut>;
+  using Messages = MessageList<Standing, Plan>;
 
   explicit Planning(PlanConfig config) : config_(std::move(config)) {}
 
-  // Called when this node begins `round`. `samples` as in Standing.
-  void begin(Round round, Turn& turn) {
-    own_.round = round;
-    own_.stage = Stage::computing;
-    own_.served.resize(turn.place().size());
-    left_out_.clear();
-    if (plan_ && plan_->round < round) plan_.reset();
+  void begin_view() {
+    standings_.clear();
+    plan_.reset();
   }
 
-  // Asks for the plan. Called when the steps of the round are done.
-  void ready(std::uint64_t samples, Turn& turn) {
-    own_.stage = Stage::ready;
-    own_.samples = samples;
-    send_standing(turn);
+  // Asks for the plan of this round. `samples` as in Standing; `rates`: measured by this node.
+  void ready(Round round, double samples, MeasuredRates rates, Turn& turn) {
+    served_.resize(turn.place().size());  // nodes may have joined the job since
+    turn.send(manager_of(turn),
+              Standing{turn.view().epoch, round, samples, served_, std::move(rates)}, {}, kControl);
   }
 
-  // Sets this node's measured rates, sent with the next standing.
-  void measured(MeasuredRates rates) { own_.rates = std::move(rates); }
+  // At the manager, sends the plans of this round if all these workers are ready; ascending.
+  void make_plans(Round round, const std::vector<Rank>& workers, Turn& turn) {
+    double samples = 0;
+    for (const Rank rank : workers) {
+      const auto standing = standings_.find(rank);
+      if (standing == standings_.end() || standing->second.round != round) return;
+      samples += standing->second.samples;
+    }
+    samples /= double(workers.size());
+    const flow::MulticastPlan chosen = choose(round, workers, turn);
+    std::map<Rank, Plan> plans;
+    for (const Rank rank : workers) plans[rank] = {turn.view().epoch, round, samples};
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      for (const std::uint32_t j : chosen.receivers[i]) {
+        plans[workers[i]].receivers.push_back(workers[j]);
+        plans[workers[j]].expected.push_back(workers[i]);
+      }
+    // A returned worker may be ready for its first round already.
+    std::erase_if(standings_, [&](const auto& one) { return one.second.round <= round; });
+    for (const auto& [rank, plan] : plans) turn.send(rank, plan, {}, kControl);
+  }
+
   // Returns the plan of this round, once.
-  std::optional<Plan> take_plan() {
-    if (!plan_ || plan_->round != own_.round || own_.stage != Stage::ready) return std::nullopt;
-    own_.stage = Stage::exchanging;
+  std::optional<Plan> take_plan(Round round) {
+    if (!plan_ || plan_->round != round) return std::nullopt;
     return std::exchange(plan_, std::nullopt);
   }
 
-  // Marks the receivers as served in this round.
-  void served(const std::vector<Rank>& receivers) {
-    for (const Rank rank : receivers) own_.served.at(rank) = own_.round + 1;
-  }
-
-  // Returns true if an expected sender sends no model in this round.
-  bool is_left_out(Rank rank) const { return left_out_.contains(rank); }
-  // Returns, at the manager and once, the outside workers that begin in the round after the one
-  // just planned.
-  std::set<Rank> take_entering() { return std::exchange(entering_, {}); }
-  // Returns all outside workers, if no further plan is made.
-  std::set<Rank> take_outside() {
-    std::set<Rank> ranks;
-    for (const auto& [rank, standing] : standings_)
-      if (standing.stage == Stage::outside) ranks.insert(rank);
-    for (const Rank rank : ranks) standings_.erase(rank);
-    return ranks;
+  // The receivers have this node's model of this round.
+  void served(const std::vector<Rank>& receivers, Round round) {
+    for (const Rank rank : receivers) served_.at(rank) = round + 1;
   }
 
   std::string waiting_for(const Place& place) const {
-    std::string text = "the plan of round " + std::to_string(own_.round);
-    if (standings_.empty()) return text;
-    text += "; ready:";
-    for (const auto& [rank, standing] : standings_)
-      if (standing.stage == Stage::ready) text += " " + place.member(rank).site;
+    if (standings_.empty()) return "the plan of the manager";
+    std::string text = "the plan; ready:";
+    for (const auto& [rank, standing] : standings_) text += " " + place.member(rank).site;
     return text;
   }
 
@@ -189,29 +164,7 @@ class Planning final : public Machine {
     return dispatch(Messages{}, message, [&](const auto& m) { return take(from, m, turn); });
   }
 
-  void on_view(const View&, Turn& turn) override {
-    standings_.clear();
-    entering_.clear();
-    is_resolved_ = false;
-    if (own_.served.empty() && turn.place().comes_back()) {
-      own_.stage = Stage::outside;
-      Standing standing = own_;
-      standing.served.resize(turn.place().size());
-      standing.epoch = turn.view().epoch;
-      turn.send(manager_of(turn), standing, {}, kControl);
-    }
-    if (own_.served.empty()) return;  // has not begun
-    own_.served.resize(turn.place().size());
-    // A plan that has arrived counts as known to this node.
-    Standing standing = own_;
-    if (plan_ && plan_->round == own_.round) standing.stage = Stage::exchanging;
-    standing.epoch = turn.view().epoch;
-    turn.send(manager_of(turn), standing, {}, kControl);
-  }
-
-  void state(Archive& ar) override {
-    ar(own_, plan_, left_out_, standings_, is_resolved_, entering_);
-  }
+  void state(Archive& ar) override { ar(served_, plan_, standings_); }
 
  private:
   Status take(Rank from, const Standing& standing, Turn& turn) {
@@ -219,12 +172,8 @@ class Planning final : public Machine {
         standing.served.size() != turn.place().size() || standing.epoch > turn.view().epoch ||
         standing.rates.pairs.size() > turn.place().size())
       return malformed("a standing that is none of a worker of this job");
-    if (standing.epoch < turn.view().epoch || manager_of(turn) != turn.self()) return Ok{};
-    standings_[from] = standing;
-    const std::vector<Rank> workers = live_workers(turn);
-    if (standings_.size() < workers.size()) return Ok{};
-    if (!std::exchange(is_resolved_, true)) resolve(turn);
-    make_plans(turn);
+    if (standing.epoch == turn.view().epoch && manager_of(turn) == turn.self())
+      standings_[from] = standing;
     return Ok{};
   }
 
@@ -234,81 +183,13 @@ class Planning final : public Machine {
         std::ranges::count(plan.receivers, turn.self()) ||
         std::ranges::count(plan.expected, turn.self()))
       return malformed("a plan that is none of this job");
-    if (plan.epoch == turn.view().epoch && !is_from_manager(from, plan.epoch, turn))
-      return malformed("a plan that is not from the manager");
-    // A plan of the epoch before is followed if it is for this round: the new manager asks for it.
-    if (own_.stage == Stage::ready && plan.round == own_.round && !plan_) plan_ = plan;
+    if (plan.epoch < turn.view().epoch) return Ok{};
+    if (from != manager_of(turn)) return malformed("a plan that is not from the manager");
+    plan_ = plan;
     return Ok{};
   }
 
-  Status take(Rank from, const LeftOut& left_out, Turn& turn) {
-    if (left_out.epoch > turn.view().epoch || !are_workers(left_out.ranks, turn.place()))
-      return malformed("ranks that are left out of no round of this job");
-    if (!is_from_manager(from, left_out.epoch, turn) || left_out.round != own_.round) return Ok{};
-    if (!std::ranges::count(left_out.ranks, turn.self())) {
-      left_out_.insert(left_out.ranks.begin(), left_out.ranks.end());
-    } else if (own_.stage != Stage::exchanging && !plan_) {
-      plan_ = Plan{.epoch = left_out.epoch, .round = left_out.round, .samples = own_.samples};
-    }
-    return Ok{};
-  }
-
-  bool is_from_manager(Rank from, Epoch epoch, const Turn& turn) const {
-    return epoch == turn.view().epoch && from == manager_of(turn);
-  }
-
-  void send_standing(Turn& turn) {
-    own_.epoch = turn.view().epoch;
-    own_.served.resize(turn.place().size());  // nodes may have joined the job since
-    turn.send(manager_of(turn), own_, {}, kControl);
-  }
-
-  // Finds the newest round with a plan at any live worker, and sends LeftOut for the workers that
-  // lack it.
-  void resolve(Turn& turn) {
-    const auto known = [](const Standing& s) {  // number of rounds whose plan a worker has had
-      return s.round + (s.stage == Stage::exchanging ? 1 : 0);
-    };
-    std::map<Rank, Standing> of = standings_;
-    Round planned = 0;
-    std::erase_if(of, [](const auto& one) { return one.second.stage == Stage::outside; });
-    for (const auto& [rank, standing] : of) planned = std::max(planned, known(standing));
-    LeftOut left_out{turn.view().epoch, planned - (planned > 0 ? 1 : 0), {}};
-    for (const auto& [rank, standing] : of)
-      if (known(standing) < planned) left_out.ranks.push_back(rank);
-    if (left_out.ranks.empty()) return;
-    for (const auto& [rank, standing] : of) turn.send(rank, left_out, {}, kControl);
-  }
-
-  // Makes the plans when all workers are ready for the same round.
-  void make_plans(Turn& turn) {
-    const Round round = own_.round;
-    std::vector<Rank> workers;
-    std::set<Rank> outside;
-    Plan common{.epoch = turn.view().epoch, .round = round};
-    for (const auto& [rank, standing] : standings_) {
-      if (standing.stage == Stage::outside) {
-        outside.insert(rank);
-        continue;
-      }
-      if (standing.round != round || standing.stage != Stage::ready) return;
-      workers.push_back(rank);
-      common.samples = plus_samples(common.samples, double(standing.samples));
-    }
-    const flow::MulticastPlan chosen = choose(workers, turn);
-    std::map<Rank, Plan> plans;
-    for (const Rank rank : workers) plans[rank] = common;
-    for (std::size_t i = 0; i < workers.size(); ++i)
-      for (const std::uint32_t j : chosen.receivers[i]) {
-        plans[workers[i]].receivers.push_back(workers[j]);
-        plans[workers[j]].expected.push_back(workers[i]);
-      }
-    standings_.clear();
-    entering_ = std::move(outside);
-    for (const auto& [rank, plan] : plans) turn.send(rank, plan, {}, kControl);
-  }
-
-  flow::MulticastPlan choose(const std::vector<Rank>& workers, Turn& turn) const {
+  flow::MulticastPlan choose(Round now, const std::vector<Rank>& workers, Turn& turn) const {
     const auto n = std::uint32_t(workers.size());
     flow::MulticastNetwork network = network_of(config_, workers);
     if (config_.is_measured) {
@@ -323,22 +204,18 @@ class Planning final : public Machine {
     for (std::uint32_t i = 0; i < n; ++i)
       for (std::uint32_t j = 0; j < n; ++j) {
         const Standing& sender = standings_.at(workers[i]);
-        const Round age = age_of(sender.served[workers[j]], sender.round);
+        const Round age = age_of(sender.served[workers[j]], now);
         round.ages.push_back(double(age));
         if (i != j && is_overdue(config_, age)) round.overdue.emplace_back(i, j);
       }
-    Random random = turn.random(Purpose::members, own_.round, 0);
+    Random random = turn.random(Purpose::members, now, 0);
     return choose_receivers(config_, network, round, random);
   }
 
   const PlanConfig config_;
-  Standing own_;
-  std::optional<Plan> plan_;
-  std::set<Rank> left_out_;  // workers left out of this round
-  // At the manager: standings of this epoch by rank, and whether all workers have reported in it.
-  std::map<Rank, Standing> standings_;
-  bool is_resolved_ = true;
-  std::set<Rank> entering_;
+  std::vector<Round> served_;           // as Standing::served
+  std::optional<Plan> plan_;            // arrived, not taken
+  std::map<Rank, Standing> standings_;  // at the manager, of this view
 };
 
 }  // namespace longhaul::sync::selmcast
