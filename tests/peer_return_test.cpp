@@ -3,6 +3,8 @@
 // models at the optimum of all data.
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "longhaul/sim/testing/checker.h"
 #include "tests/repeated_deaths.h"
 
@@ -142,35 +144,45 @@ TEST_P(LateEntry, AReturnedWorkerSendsItsModelAsSenior) {
   expect_ended_alike(job);
 }
 
-// All take the senior worker's model at the end. The senior worker is lost meanwhile, and one more;
-// one has returned before.
+// All take the senior worker's model at the end. Some have returned before; then the senior worker
+// is lost, and one more.
 TEST(DsSyncReturn, AFinalModelOfTheSeniorWorkerSurvivesTwoLosses) {
   JobSpec spec = peers_spec(variant_named(sync_variants(), "ds_sync"), 1);
   spec.parts.sync.settings.push_back({"final", {std::string("rank0")}});
-  spec.rounds = 12;
-  constexpr Rank kBack = 2;
-  for (int first = kGate ? 10 : 0; first < (kGate ? 20 : 80); first += 10)
-    for (int after = kGate ? 201 : 0; after < 214; after += 3) {
-      SCOPED_TRACE(std::to_string(first) + ", then " + std::to_string(after));
-      const Rank second = after % 2 ? 1 : 4;
-      Job job(spec);
-      const auto rounds_of = [&](Rank rank) {
-        return job.world().node(rank).strategy().rounds_done();
-      };
-      while (rounds_of(0) < 4) ASSERT_TRUE(job.step());
-      job.kill(kBack);
-      while (!job.declared_lost(kBack)) ASSERT_TRUE(job.step());
-      job.restart(kBack);
-      while (rounds_of(kBack) == 0) ASSERT_TRUE(job.step());
-      while (rounds_of(0) + 1 < spec.rounds) ASSERT_TRUE(job.step());
-      for (int i = 0; i < first; ++i) job.step();
-      if (!job.world().node(0).finished()) job.kill(0);
-      for (int i = 0; i < after; ++i) job.step();
-      if (!job.world().node(second).finished()) job.kill(second);
-      while (job.step()) {
+  const auto ends_alike = [&](const RankList& back, Rank second, int first, int after) {
+    SCOPED_TRACE(fmt::format("of {}, {}, then {}", spec.workers, first, after));
+    Job job(spec);
+    const auto rounds_of = [&](Rank r) { return job.world().node(r).strategy().rounds_done(); };
+    const auto steps = [&](auto&& is_over) {
+      while (!is_over() && job.step()) {
       }
-      expect_ended_alike(job);
+    };
+    steps([&] { return rounds_of(0) >= 4; });
+    for (const Rank rank : back) {
+      job.kill(rank);
+      steps([&] { return job.declared_lost(rank); });
+      job.restart(rank);
+      steps([&] { return job.world().node(0).view().has(rank); });
+      steps([&] { return rounds_of(rank) > 0; });
     }
+    steps([&] { return rounds_of(0) + 1 >= spec.rounds; });
+    for (int i = 0; i < first; ++i) job.step();
+    if (!job.world().node(0).finished()) job.kill(0);
+    for (int i = 0; i < after; ++i) job.step();
+    if (!job.world().node(second).finished()) job.kill(second);
+    steps([] { return false; });
+    expect_ended_alike(job);
+  };
+  spec.rounds = 12;
+  for (int first = kGate ? 10 : 0; first < (kGate ? 20 : 80); first += 10)
+    for (int after = kGate ? 201 : 0; after < 214; after += 3)
+      ends_alike({2}, after % 2 ? 1 : 4, first, after);
+  // The one that is senior at the end has returned.
+  spec.workers = 4;
+  spec.rounds = 40;
+  for (int first = 0; first < 60; first += kGate ? 20 : 4)
+    for (int after = kGate ? 100 : 0; after < 214; after += kGate ? 40 : 3)
+      ends_alike({2, 3}, 1, first, after);
 }
 
 // All updates of the lab are due after the end, so no model moves before it. Only a returned worker

@@ -53,7 +53,8 @@ enum class PeerPhase : std::uint8_t {
 
 // PeerModels is a stream of models between peers: from each peer one model for each round in which
 // the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. `is_model`
-// admits a content by its header and shape; default: all values of the layout. `feedback`: the
+// admits a content by its header and shape, when it begins to arrive and when it has arrived;
+// default: all values of the layout. `feedback`: the
 // job's error feedback, if any.
 template <Fielded Header>
 class PeerModels {
@@ -107,11 +108,13 @@ class PeerModels {
   bool receive(const std::vector<Rank>& from, Turn& below) {
     channel_.drop_lost();  // with their view
     while (auto one = channel_.poll(below))
-      if (auto& models = models_[one->from]; models.size() < most_)
-        models.push_back({std::move(one->header), std::move(one->content)});
+      if (fits(one->header, one->content.shape()) && count(one->from) < most_)
+        models_[one->from].push_back({std::move(one->header), std::move(one->content)});
     return lacking(from).empty();
   }
   bool has(Rank from) const { return models_.contains(from); }
+  // For streams whose models are of one round: drops those of a round that is over.
+  void drop_models() { models_.clear(); }
   std::vector<Rank> lacking(std::vector<Rank> from) const {
     std::erase_if(from, [&](Rank rank) { return has(rank); });
     return from;
@@ -143,6 +146,10 @@ class PeerModels {
   }
 
  private:
+  std::size_t count(Rank from) const {
+    const auto models = models_.find(from);
+    return models == models_.end() ? 0 : models->second.size();
+  }
   bool fits(const Header& header, const ContentShape& shape) const {
     if (is_model_) return is_model_(header, shape);
     return shape.kind == ContentKind::values && shape.range == all_;
@@ -323,7 +330,7 @@ class PeerStrategy : public gossip::EndsInMean<PeerPhase> {
   // enter late.
   const std::map<Rank, Entry>& entered() const { return rounds_; }
   // Returns the latest round in which a worker that has not come back with this view has entered
-  // it. Equal at all these workers if all are peers, whatever one of them says.
+  // it. Equal at all these workers if all are peers and each says the same to all.
   Round latest_entered() const {
     std::vector<Round> said;
     for (const auto& [rank, entry] : rounds_)

@@ -96,18 +96,21 @@ class Selmcast final : public PeerStrategy {
       if (!std::ranges::binary_search(peers(), from) || !sends_updates())
         return malformed("mixed rounds of no peer");
       mixed_by_[from] = m.rounds;
+      if (m.is_over) over_.insert(from);
+      on_progress(turn);  // follows no message to this machine itself
       return Ok{};
     });
   }
 
   void state(Archive& ar) override {
     PeerStrategy::state(ar);
-    ar(asks_, plan_, planned_, sending_, models_, latest_, mixed_, paid_in_, mixed_by_);
+    ar(asks_, plan_, planned_, sending_, models_, latest_, mixed_, paid_in_, mixed_by_, over_);
+    ar(has_said_over_);
     ar(meter_, debts_);
   }
 
  private:
-  // One of this round, and one of the next from a worker that has just ended its round.
+  // One of this round, and one that is of no use: of a round that is over.
   static constexpr std::uint32_t kModelsOfASender = 2;
   // A worker waits for the verdict on a round before it starts the next; others may still be in it.
   static constexpr Round kApart = 2;
@@ -149,6 +152,7 @@ class Selmcast final : public PeerStrategy {
     models_.begin_view(others);
     planning_.begin_view();
     mixed_by_.clear();
+    over_.clear();
     sending_.clear();
     plan_.reset();
     asks_ = false;
@@ -157,8 +161,12 @@ class Selmcast final : public PeerStrategy {
 
   void on_entering(const std::vector<Rank>& to, Turn& turn) override {
     if (!sends_updates()) return;
+    tell_mixed(to, turn);
+  }
+  void tell_mixed(const std::vector<Rank>& to, Turn& turn) {
     for (const Rank peer : to)
-      turn.send(peer, selmcast::RoundsMixed{epoch(), mixed_}, {}, kControl);
+      turn.send(peer, selmcast::RoundsMixed{epoch(), mixed_, phase_ >= Phase::finishing}, {},
+                kControl);
   }
 
   // Updates that their receivers have not mixed are owed again.
@@ -186,7 +194,7 @@ class Selmcast final : public PeerStrategy {
   }
 
   bool end_round(Turn& turn) override {
-    if (done_ < latest_) return true;
+    if (done_ < latest_) return models_.drop_models(), true;
     Turn planning = within(planning_, turn);
     if (!std::exchange(asks_, true))
       planning_.ready(
@@ -254,6 +262,7 @@ class Selmcast final : public PeerStrategy {
       meter_.received(model.content.shape().bytes());
       models.push_back(model.values());
     }
+    models_.drop_models();  // of others than the plan has
     const double weight = sends_updates() ? 1 : double(1 + models.size());
     const auto x = turn.params();
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -269,13 +278,22 @@ class Selmcast final : public PeerStrategy {
     mixed_ = done_ + 1;
   }
 
-  // Adds the debts to the model for the final mean of the run.
+  // Adds the debts to the model for the final mean of the run. Before, all peers say that they mix
+  // no more: what one of them has not got because of a loss is owed again (on_view_begun()).
   bool finish_rounds(Turn& turn) override {
-    if (sends_updates()) debts_.settle(turn.params());
+    if (!sends_updates()) return true;
+    if (!std::exchange(has_said_over_, true)) tell_mixed(peers(), turn);
+    if (over_.size() < peers().size() || present(peers()) != peers()) return false;
+    debts_.settle(turn.params());
     return true;
   }
 
   std::string missing() const override {
+    if (phase_ == Phase::finishing) {
+      std::vector<Rank> late = peers();
+      std::erase_if(late, [&](Rank rank) { return over_.contains(rank); });
+      return "the end of the rounds of ranks" + listed(late);
+    }
     return plan_ ? models_.waiting_for(plan_->expected) : planning_.waiting_for(place_);
   }
 
@@ -295,6 +313,8 @@ class Selmcast final : public PeerStrategy {
   // the peers have mixed.
   Round mixed_ = 0, paid_in_ = 0;
   std::map<Rank, Round> mixed_by_;
+  std::set<Rank> over_;         // peers that mix no more
+  bool has_said_over_ = false;  // to them
   selmcast::Debts debts_;
 };
 

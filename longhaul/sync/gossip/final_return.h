@@ -26,6 +26,7 @@ class FinalMean {
   // turn as the overlay sees it. `round`: that of take(). An Error: not finite.
   Status begin(Turn& turn, Turn below, bool gives = true, Round round = 0) {
     round_ = round;
+    repeats_ = false;
     return average(turn, below, gives);
   }
   // Returns true once, when params() holds the mean. If the senior worker was lost before it had
@@ -35,6 +36,7 @@ class FinalMean {
     if (!mean) return false;
     if (of_senior_ && mean->counted.empty()) {
       ++round_;
+      repeats_ = true;
       LH_TRY(average(turn, below, true));
       return take(turn, below);
     }
@@ -43,8 +45,10 @@ class FinalMean {
     return true;
   }
   bool of_senior() const { return of_senior_; }
+  // Returns true after an empty mean: this node takes part in the next one as all do.
+  bool repeats() const { return repeats_; }
   std::string waiting_for() const { return overlay_->waiting_for(); }
-  void state(Archive& ar) { ar(round_); }
+  void state(Archive& ar) { ar(round_, repeats_); }
 
  private:
   Status average(Turn& turn, Turn below, bool gives) {
@@ -59,12 +63,13 @@ class FinalMean {
   const std::unique_ptr<Overlay> overlay_;
   const bool of_senior_;
   Round round_ = 0;
+  bool repeats_ = false;
 };
 
 // FinalReturn gets the final model to a returned worker. The worker takes part in the mean of the
 // other workers, with or without a model of its own. If the mean was formed before the return, it
-// asks the senior worker, which answers after its own end. If the mean may have been empty, because
-// the senior worker was lost, it takes part in the next one as well.
+// asks the senior worker, which answers after its own end. With `of_senior`, where that mean may
+// have been empty, it takes part in the next one as well.
 class FinalReturn final : public Machine {
   static void archive_final(Archive& ar, Turn& turn) {
     ar.expect("final model");
@@ -105,7 +110,7 @@ class FinalReturn final : public Machine {
       return true;
     }
     const Rank senior = senior_worker(turn.place(), turn.view());
-    if (senior == turn.self() && (missed_ || !gives))
+    if (senior == turn.self() && ((missed_ && !mean_.repeats()) || !gives))
       return unavailable("all sites that had the final model are lost; resume from a checkpoint");
     if (!begun_) {
       const auto next = mean_.overlay().next_round(0, 0);
@@ -155,7 +160,7 @@ class FinalReturn final : public Machine {
       const Member& member = turn.place().member(rank);
       if (!member.is(Role::worker) && !member.is(Role::server)) continue;
       if (before.has(rank) != view.has(rank) || before.since(rank) != view.since(rank))
-        begun_ = false;
+        begun_ = begun_ && mean_.repeats();
     }
   }
 

@@ -108,6 +108,21 @@ TEST(FinalReturn, AfterARoundThatMayBeEmptyItAsksAndTakesPartInTheNext) {
   EXPECT_EQ(back.node.all(), (Floats{3, 4}));
 }
 
+// After an empty mean the overlay has its exchange as it has those of the others.
+TEST(FinalReturn, AfterAnEmptyMeanANewViewBeginsNothingAnew) {
+  AtEnd back(2, 7, /*of_senior=*/true);
+  back.overlay->next[0] = 0;
+  EXPECT_FALSE(*back.follow(true));
+  back.overlay->outcomes[{}] = {{}, 0, {}, 2};
+  EXPECT_FALSE(*back.follow(true));
+  ASSERT_TRUE(back.overlay->begun.contains({1, 0, 0}));
+  back.overlay->begun.clear();
+  back.overlay->next[0] = 1;
+  back.see({.epoch = 3, .live = {2}, .returned = {{2, 2}}});
+  EXPECT_FALSE(*back.follow(true)) << "as the senior worker, without an error";
+  EXPECT_TRUE(back.overlay->begun.empty());
+}
+
 TEST(FinalReturn, WithNobodyLeftWhoHasTheModelItSaysSo) {
   AtEnd back(2, 7);
   back.overlay->next[0] = 0;

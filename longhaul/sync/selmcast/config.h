@@ -65,12 +65,13 @@ struct Header {
   static void fields(auto& self, auto&& visit) { LONGHAUL_FIELD(round, .max = 0x1p50); }
 };
 
-// Sent before the round in which a worker enters a view, with payload = "update".
+// Sent with payload = "update" before the round in which a worker enters a view, and at the end.
 struct RoundsMixed {
   LONGHAUL_MESSAGE(2, "rounds_mixed");
   Epoch epoch = 0;
-  Round rounds = 0;  // the updates of the rounds before this one are in the model of the sender
-  LONGHAUL_FIELDS(epoch, (rounds, .max = 0x1p50))
+  Round rounds = 0;      // the updates of the rounds before this one are in the model of the sender
+  bool is_over = false;  // the sender mixes no more
+  LONGHAUL_FIELDS(epoch, (rounds, .max = 0x1p50), is_over)
 };
 
 // The service class of models that the network copies; used for these only.
