@@ -110,7 +110,7 @@ class Selmcast final : public PeerStrategy {
   }
 
  private:
-  // One of this round, and one that is of no use: of a round that is over.
+  // One of this round, and one of an earlier round, which is dropped.
   static constexpr std::uint32_t kModelsOfASender = 2;
   // A worker waits for the verdict on a round before it starts the next; others may still be in it.
   static constexpr Round kApart = 2;
@@ -262,7 +262,7 @@ class Selmcast final : public PeerStrategy {
       meter_.received(model.content.shape().bytes());
       models.push_back(model.values());
     }
-    models_.drop_models();  // of others than the plan has
+    models_.drop_models();  // the plan names no others
     const double weight = sends_updates() ? 1 : double(1 + models.size());
     const auto x = turn.params();
     for (std::size_t i = 0; i < x.size(); ++i) {
