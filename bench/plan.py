@@ -150,10 +150,11 @@ def one(args, seed, model):
 
 
 def ratio(cell, key="plan_s"):
-    """Over the best time known, plan's own included; None: not within USUAL_BEYOND times."""
+    """Over the best of the search, or what the search had if nothing reached the target in it.
+    None: not within USUAL_BEYOND times."""
     if not cell[key]:
         return None
-    return cell[key] / (cell["best_s"] or cell["plan_s"] / BEYOND)
+    return cell[key] / (cell["best_s"] or BEYOND * cell["plan_s"])
 
 
 def ratio_text(cell, key):
