@@ -16,7 +16,8 @@ from incidents_test import EXPECTED, FOLDER
 QUICK = ["net.silence_s=3"]
 SHORTENED = {  # rounds, settings
     "cut-at-the-end": (50, []),
-    "cut-in-half": (60, QUICK + [f"fault[{i}].at_s=5" for i in range(6)]),
+    "cut-in-half": (60, [*QUICK, "net.majority_wait_s=10",
+                         *(f"fault[{i}].at_s=5" for i in range(6))]),
     "hourly-cut": (120, ["fault[0].at_s=5", "fault[1].at_s=20"]),
     "large-update": (3, QUICK + ["wan.wire_scale=20"]),
     "late-start": (100, ["fault[0].restart_s=20", "fault[1].restart_s=22"]),
