@@ -100,11 +100,12 @@ def again(args, file, folder, group, seconds):
 
 
 def planned(args, file, folder):
-    done = folder / "plan.json"
-    if done.exists():
-        return json.loads(done.read_text())
-    return call(args.build + "/longhaul", "plan", file, "--budget-epochs", args.epochs, "--jobs",
-                args.jobs, "--quiet", "--json", "--resume", "--out", folder)
+    done = pathlib.Path(f"{folder}.json")  # the folder's own may be that of an interrupted plan
+    if not done.exists():
+        plan = call(args.build + "/longhaul", "plan", file, "--budget-epochs", args.epochs,
+                    "--jobs", args.jobs, "--quiet", "--json", "--resume", "--out", folder)
+        done.write_text(json.dumps(plan))
+    return json.loads(done.read_text())
 
 
 def one(args, seed, model):
