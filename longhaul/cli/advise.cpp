@@ -43,8 +43,8 @@ using AdviseClock = std::chrono::steady_clock;
 // get the rest. Until a trial reaches the target, there are no finals: the stages get their share.
 constexpr double kFirstShare = 0.15, kSearchShare = 0.6, kFinalShare = 0.75, kChangeShare = 0.9,
                  kEnd = 0.97;
-constexpr double kStageShare = 0.7;  // of the rest: a stage before the target, at most
-constexpr double kStartShare = 0.2;  // of a time: fixed costs of the first stage's trials, at most
+constexpr double kStageShare = 0.7;  // part of the rest for a stage before the target, at most
+constexpr double kStartShare = 0.2;  // part of a time for the first trials' fixed costs, at most
 constexpr std::size_t kFinalists = 5, kFinalSeeds = 3;  // seeds that were not used in the search
 constexpr std::size_t kGroup = 16;                      // trials of a stage that begin together
 constexpr std::size_t kChanged = 3;                     // finalists tried under changed conditions

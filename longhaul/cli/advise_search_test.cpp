@@ -171,7 +171,7 @@ TEST(AdviseSearch, TheFirstToKeepAreTheProbeAndThoseWithTheJobsOwnRate) {
             (std::vector<std::string>{"probe-rate=2", "fast", "probe", "slow", "fast-rate=2"}));
 }
 
-// Of "a" nothing is known that a longer trial could build on.
+// The earlier score of "a" keeps no place for it, and it does not run again.
 TEST(AdviseSearch, AFailureInALaterStageReplacesTheEarlierTrial) {
   TrialWorld world;
   world.reaches_at = {{"a", 50}, {"b", 100}};

@@ -54,8 +54,7 @@ enum class PeerPhase : std::uint8_t {
 // PeerModels is a stream of models between peers: from each peer one model for each round in which
 // the strategy exchanges with it, in order. A receiver keeps at most `most` of a peer. `is_model`
 // admits a content by its header and shape, when it begins to arrive and when it has arrived;
-// default: all values of the layout. `feedback`: the
-// job's error feedback, if any.
+// default: all values of the layout. `feedback`: the job's error feedback, if any.
 template <Fielded Header>
 class PeerModels {
  public:

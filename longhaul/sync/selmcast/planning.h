@@ -115,7 +115,7 @@ class Planning final : public Machine {
 
   // Asks for the plan of this round. `samples` as in Standing; `rates`: measured by this node.
   void ready(Round round, double samples, MeasuredRates rates, Turn& turn) {
-    // The model of a returned worker is old: it owes it to nobody.
+    // A returned worker has an old model. No pair is overdue for it.
     if (served_.empty() && turn.place().comes_back()) served_.assign(turn.place().size(), round);
     served_.resize(turn.place().size());  // nodes may have joined the job since
     turn.send(manager_of(turn),
