@@ -18,6 +18,9 @@ constexpr std::string_view kNotAdvised[] = {"staleness_lab", "skewscout", "gadmm
 // Tried codecs, and the one of them with the fewest bytes.
 constexpr const char* kTriedCodecs[] = {"fp16", "int8", "q_top_k"};
 constexpr const char* kSparse = "q_top_k";
+constexpr const char* kSmall = "int8";  // the dense one of them with the fewest bytes
+// Speed of a candidate with fewer bytes, in that of one with more, from which on it is tried first.
+constexpr double kFaster = 1.2;
 // Number of overlays tried with another codec: the fastest with the job's own codec.
 constexpr std::size_t kFastOverlays = 5;
 constexpr int kFirstRates[] = {0, -4, 4};  // exponents, as in Choice
@@ -83,17 +86,17 @@ Status AdviseCandidates::predict_all(const std::function<bool()>& is_over) {
     std::stable_sort(candidates.begin(), candidates.end(), is_faster);
     for (const Candidate& one : candidates) overlays_[sync].push_back(one.overlay);
   }
-  for (const auto& [sync, overlays] : overlays_)
-    if (!is_over()) (void)fastest({sync, "", kSparse});
+  for (const char* codec : {kSmall, kSparse})
+    for (const auto& [sync, overlays] : overlays_)
+      if (!is_over()) (void)fastest({sync, "", codec});
   return Ok{};
 }
 
 std::vector<Candidate> AdviseCandidates::first() {
-  std::map<std::string, Candidate> plain, sparse;
+  std::map<std::string, std::map<std::string, Candidate>> best;  // by strategy and codec
   for (const auto& [choice, candidate] : predicted_) {
     if (!candidate || choice.steps > 0) continue;
-    auto& best = choice.codec == codec_ ? plain : sparse;
-    const auto [at, fresh] = best.emplace(choice.sync, *candidate);
+    const auto [at, fresh] = best[choice.sync].emplace(choice.codec, *candidate);
     if (!fresh && is_faster(*candidate, at->second)) at->second = *candidate;
   }
   std::vector<Candidate> chosen;
@@ -104,11 +107,17 @@ std::vector<Candidate> AdviseCandidates::first() {
       if (const auto candidate = predicted(choice)) chosen.push_back(*candidate);
     }
   };
-  for (const auto& [sync, candidate] : plain) {
-    add(candidate);
-    const auto at = sparse.find(sync);
-    if (at != sparse.end() && at->second.samples_per_s > 1.2 * candidate.samples_per_s)
-      add(at->second);
+  for (const auto& of_sync : best) {
+    const std::map<std::string, Candidate>& codecs = of_sync.second;
+    const auto is_much_faster = [&](const char* codec, const Candidate& than) {
+      const auto at = codecs.find(codec);
+      return at != codecs.end() && at->second.samples_per_s > kFaster * than.samples_per_s;
+    };
+    const auto own = codecs.find(codec_);
+    if (own == codecs.end()) continue;
+    const Candidate& dense = is_much_faster(kSmall, own->second) ? codecs.at(kSmall) : own->second;
+    add(dense);
+    if (is_much_faster(kSparse, dense)) add(codecs.at(kSparse));
   }
   std::stable_sort(chosen.begin(), chosen.end(), is_faster);
   return chosen;

@@ -25,16 +25,17 @@ class AdviseCandidates {
   // learners train at its [optimizer] rate.
   AdviseCandidates(const RunOptions& options, const run::Job& job, bool tunes_rates);
 
-  // Predicts every legal strategy over every overlay, and with the sparse codec. Only counts the
-  // combinations that remain when `is_over` returns true. Error: no combination can be simulated,
-  // or none was before the end.
+  // Predicts every legal strategy over every overlay, and with the codecs of first(). Only counts
+  // the combinations that remain when `is_over` returns true. Error: no combination can be
+  // simulated, or none was before the end.
   Status predict_all(const std::function<bool()>& is_over);
 
   // Sets a stop condition: while it is true, new candidates are counted but not predicted.
   void stop_when(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
   // Returns the first candidates, the fastest first. For each strategy: the overlay with the most
-  // samples per second, and the sparse codec if it is more than 1.2 times as fast. Each candidate
-  // has the job's learning rate, a quarter of it, or four times it.
+  // samples per second, with int8 instead of the job's codec if that is more than 1.2 times as
+  // fast; and with the sparse codec if that is 1.2 times faster still. Each candidate has the job's
+  // learning rate, a quarter of it, or four times it.
   std::vector<Candidate> first();
 
   // Returns variants of a successful candidate: smaller and larger learning rates (up to half and

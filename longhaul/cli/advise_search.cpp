@@ -8,8 +8,9 @@ namespace longhaul::cli {
 namespace {
 
 constexpr std::size_t kFewest = 6;         // minimum number of families to keep
-constexpr std::size_t kExpandedFirst = 5;  // families expanded after the first stage
-constexpr std::size_t kExpanded = 3;       // families expanded after each later stage
+constexpr std::size_t kExpandedFirst = 5;  // families, and strategies, expanded after stage 1
+constexpr std::size_t kExpanded = 3;       // the same after each later stage
+constexpr std::size_t kAllStrategies = 4;  // stages with all strategies, if none reaches the target
 constexpr double kLonger = 2.5;            // factor of the virtual time from one stage to the next
 constexpr std::size_t kMaxStages = 20;
 
@@ -61,24 +62,33 @@ class Search {
   bool is_left(const Candidate& candidate) const {
     return std::find(left_.begin(), left_.end(), candidate) != left_.end();
   }
-  // Returns the best candidate of each family, the best family first; at most `most`.
-  std::vector<Candidate> best_of_families(std::size_t most,
-                                          const std::function<bool(const Trial&)>& counts) const {
+  // Returns the best candidate of each family or strategy, the best first; at most `most`.
+  std::vector<Candidate> best_of_each(std::string Candidate::*kind, std::size_t most,
+                                      const std::function<bool(const Trial&)>& counts) const {
     std::vector<Candidate> best;
-    std::set<std::string> families;
+    std::set<std::string> kinds;
     for (const Trial& trial : result_.ranking)
       if (best.size() < most && trial.ran && counts(trial) &&
-          families.insert(trial.candidate.family).second)
+          kinds.insert(trial.candidate.*kind).second)
         best.push_back(trial.candidate);
     return best;
   }
+  static void add_missing(std::vector<Candidate>& to, const std::vector<Candidate>& from) {
+    for (const Candidate& one : from)
+      if (std::ranges::find(to, one) == to.end()) to.push_back(one);
+  }
 
-  // Keeps the better half of this stage's families, each with its best rate.
+  // Keeps the better half of this stage's families, each with its best rate. In the first stages
+  // also the best of each strategy: scores at equal times are of different progress.
   void keep_best() {
     std::set<std::string> families;
     for (const Candidate& candidate : left_) families.insert(candidate.family);
-    left_ = best_of_families(std::max(kFewest, (families.size() + 1) / 2),
-                             [&](const Trial& trial) { return is_left(trial.candidate); });
+    const auto ran_now = [&](const Trial& trial) { return is_left(trial.candidate); };
+    std::vector<Candidate> kept =
+        best_of_each(&Candidate::family, std::max(kFewest, (families.size() + 1) / 2), ran_now);
+    if (result_.stages < kAllStrategies && !best_s())
+      add_missing(kept, best_of_each(&Candidate::sync, left_.size(), ran_now));
+    left_ = std::move(kept);
   }
 
   // Adds the neighbours of the best candidates, once per candidate. Other rates of the same family
@@ -86,7 +96,9 @@ class Search {
   void expand() {
     const std::size_t count = expanded_.empty() ? kExpandedFirst : kExpanded;
     const auto shows_something = [](const Trial& trial) { return trial.scored || trial.to_target; };
-    for (const Candidate& one : best_of_families(count, shows_something)) {
+    std::vector<Candidate> best = best_of_each(&Candidate::family, count, shows_something);
+    add_missing(best, best_of_each(&Candidate::sync, count, shows_something));
+    for (const Candidate& one : best) {
       if (!expanded_.insert(one.label).second) continue;
       for (Candidate& neighbour : hooks_.neighbours(one)) {
         const bool fresh = known_.insert(neighbour.label).second;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace longhaul::cli {
@@ -10,7 +11,7 @@ namespace {
 
 Candidate advised(const std::string& label) {
   return {.label = label,
-          .sync = label,
+          .sync = label.substr(0, label.find('-')),
           .overlay = "ring",
           .codec = "fp32",
           .family = label.substr(0, label.find("-rate"))};
@@ -52,14 +53,14 @@ TEST(AdviseSearch, FindsTheBestForLessThanRunningAll) {
   std::vector<Candidate> candidates;
   double all = 0;
   for (int i = 0; i < 30; ++i) {
-    const std::string label = "c" + std::to_string(i);
+    const std::string label = fmt::format("s{}-c{}", i % 6, i);
     world.reaches_at[label] = 50 + 20 * ((i * 7) % 30);
     all += world.reaches_at[label];
     candidates.push_back(advised(label));
   }
   const SearchResult result = successive_halving(candidates, 5, world.hooks());
   ASSERT_FALSE(result.ranking.empty());
-  EXPECT_EQ(result.ranking.front().candidate.label, "c0");
+  EXPECT_EQ(result.ranking.front().candidate.label, "s0-c0");
   EXPECT_EQ(result.ranking.front().to_target, 50);
   EXPECT_TRUE(result.complete);
   EXPECT_LT(world.ran_s, all / 5);
@@ -98,9 +99,48 @@ TEST(AdviseSearch, GoesOnWithTheBestRateOfEachFamily) {
   };
   const SearchResult result = successive_halving(candidates, 10, hooks);
   EXPECT_EQ(result.ranking.front().candidate.label, "c0-rate=4");
-  ASSERT_GE(sizes.size(), 2u);
+  ASSERT_GE(sizes.size(), 3u);
   EXPECT_EQ(sizes[0], 24u);
-  EXPECT_EQ(sizes[1], 6u);
+  EXPECT_EQ(sizes[1], 8u);  // each strategy once
+  EXPECT_LE(sizes[2], 8u);
+}
+
+// A strategy that is last in short trials, because it waits for its first exchange, is the first to
+// reach the target.
+TEST(AdviseSearch, KeepsEveryStrategyUntilOneReachesTheTarget) {
+  TrialWorld world;
+  std::vector<Candidate> candidates = {advised("late")};
+  world.reaches_at["late"] = 60;
+  for (int i = 0; i < 20; ++i) {
+    candidates.push_back(advised("c" + std::to_string(i)));
+    world.reaches_at[candidates.back().label] = 200 + i;
+  }
+  SearchHooks hooks = world.hooks();
+  hooks.run = [&](const auto& all, double limit_s) {
+    std::vector<Trial> trials = world.run(all, limit_s);
+    for (Trial& trial : trials)
+      if (trial.candidate.label == "late" && limit_s < 60) trial.scored = false;
+    return trials;
+  };
+  const SearchResult result = successive_halving(candidates, 10, hooks);
+  EXPECT_EQ(result.ranking.front().candidate.label, "late");
+}
+
+// The first strategy's families take all places of the ranking's head.
+TEST(AdviseSearch, TriesTheNeighboursOfOtherStrategiesToo) {
+  TrialWorld world;
+  world.reaches_at = {{"other", 300}, {"other-int8", 30}};
+  std::vector<Candidate> candidates = {advised("other")};
+  for (int i = 0; i < 8; ++i) {
+    candidates.push_back(advised("first-" + std::to_string(i)));
+    world.reaches_at[candidates.back().label] = 200 + i;
+  }
+  SearchHooks hooks = world.hooks();
+  hooks.neighbours = [](const Candidate& near) {
+    return near.label == "other" ? std::vector{advised("other-int8")} : std::vector<Candidate>{};
+  };
+  const SearchResult result = successive_halving(candidates, 10, hooks);
+  EXPECT_EQ(result.ranking.front().candidate.label, "other-int8");
 }
 
 // A rate that a short trial put behind is tried again beside one that has won for longer.

@@ -82,13 +82,18 @@ class Plan(Runs):
                                                       "p", code=2).stderr)
 
     def test_trials_that_are_short_beside_the_jobs_scores_are_scored(self):
-        text = JOB.replace("max_rounds = 5, ", "").replace("report = {every_rounds = 1}\n", "")
+        text = (JOB.replace("max_rounds = 5, ", "").replace("report = {every_rounds = 1}\n", "")
+                .replace("mbps = 1,", "mbps = 0.2,"))
         (self.folder / "small.toml").write_text(text)
         plan = json.loads(self.longhaul("plan", "small.toml", "--budget-epochs", 30, "--jobs", 2,
                                         "--quiet", "--json", "--out", "short").stdout)
         long = [one for one in plan["ranking"] if one["rounds"] >= 2]
         self.assertGreater(len(long), 5)
         self.assertEqual([one["label"] for one in long if one["score"] == 0], [])
+        # Where the network is slow, smaller values are tried first, whoever does well with others.
+        codecs = {one["codec"] for one in plan["ranking"] if one["sync"] == "ssp"}
+        self.assertIn("int8", codecs)
+        self.assertNotIn("fp32", codecs)
 
     def test_interrupted_while_it_predicts(self):
         sites = ", ".join(f'{{name = "s{i}"}}' for i in range(8))

@@ -100,6 +100,17 @@ std::uint64_t samples_per_round(const Job& job) {
   return std::max<std::uint64_t>(1, batches * steps);
 }
 
+double most_samples_per_s(const Job& job) {
+  double most = 0;
+  for (const SiteTable& site : job.sites) {
+    if (std::ranges::find(site.roles, "worker") == site.roles.end()) continue;
+    double step_ms = site.step_ms;
+    if (site.step_values) step_ms = std::ranges::min(*site.step_values);
+    most += double(site.nodes * batch_of(job, site)) / step_ms * 1000;
+  }
+  return most;
+}
+
 Round report_every(const Job& job) {
   if (job.report.every_rounds) return *job.report.every_rounds;
   const double rounds = double(job.report.every_samples) / double(samples_per_round(job));

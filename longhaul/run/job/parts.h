@@ -33,8 +33,11 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&);
 Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&, std::optional<Rank> server,
                                                std::shared_ptr<const flow::Wan> network);
 
-// Samples that all workers use in one round together, and the rounds between two reports.
+// Samples that all workers use in one round together.
 std::uint64_t samples_per_round(const Job&);
+// Samples per second of all workers if none ever waits.
+double most_samples_per_s(const Job&);
+// Rounds between two reports.
 Round report_every(const Job&);
 // Returns true if each site holds out test samples of its own: there is no common test set.
 bool tests_at_sites(const Job&);
