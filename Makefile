@@ -140,7 +140,7 @@ bench-storm: build  ## participation, rejoins and lost samples in a storm of fau
 	bench/storm.py
 
 bench-returns: build  ## the others' longest round while a slow site returns, simulated: 10 minutes
-	bench/returns.py
+	bench/returns.py --scale 20
 
 bench-kills: build  ## each process of a real run killed 20 times, nine strategies; resumable, some hours
 	bench/kills.py

@@ -3,9 +3,10 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// Beside the rounds a state is sent one short chunk at a time, so that no vector waits for more
-// than a chunk. Two thirds of the link are the vectors', which may come from other nodes, too:
-// after a chunk the sender rests for twice the time that the chunk took.
+// Beside the rounds a state is sent in short bursts, so that no vector waits for more than one.
+// Three quarters of the link are the vectors', which may come from other nodes, too: after a burst
+// the sender rests for three times the time that the burst took. Most of that time may be the
+// link's delay: bursts become longer as long as they take little more time.
 //
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
@@ -136,9 +137,10 @@ class StateTransfer final : public Machine {
     const auto it = outgoing_.find(peer);
     if (it == outgoing_.end()) return;
     Outgoing& going = it->second;
-    if (going.chunk_since && turn.room(peer, kBesideRounds) == Credits::kPerClass) {
-      going.rests_until =
-          turn.now() + kRest * (turn.now() - *std::exchange(going.chunk_since, std::nullopt));
+    if (going.burst_since && turn.room(peer, kBesideRounds) == Credits::kPerClass) {
+      const Time took = turn.now() - *std::exchange(going.burst_since, std::nullopt);
+      adapt_burst(going, took, turn.place());
+      going.rests_until = turn.now() + kRest * took;
       turn.set_timer(*this, TimerId{peer}, going.rests_until);
     }
     send_more(peer, turn);
@@ -169,9 +171,15 @@ class StateTransfer final : public Machine {
     TransferredState transferred;
     bool is_beside_rounds = false;
     std::uint64_t sent = 0;
-    std::optional<Time> chunk_since = {};  // start of a chunk in transit
+    std::uint64_t burst = 0;               // bytes of the next burst; 0: the shortest
+    std::optional<Time> burst_since = {};  // start of a burst in transit
+    Time least_took = Time::max();         // of its bursts
+    std::uint64_t steady = 0, pause = 1;   // bursts until the next growth; after the next failure
     Time rests_until{0};
-    void state(Archive& ar) { ar(transferred, is_beside_rounds, sent, chunk_since, rests_until); }
+    void state(Archive& ar) {
+      ar(transferred, is_beside_rounds, sent, burst, burst_since, least_took, steady, pause,
+         rests_until);
+    }
   };
   struct Incoming {
     Round round = 0;
@@ -181,30 +189,56 @@ class StateTransfer final : public Machine {
     Time first{0}, latest{0};  // arrival of its first and newest chunk
     void state(Archive& ar) { ar(round, last, total, bytes, first, latest); }
   };
-  static constexpr int kRest = 2;
+  static constexpr int kRest = 3;
+  static constexpr std::uint64_t kMostPause = 64;
 
-  // Returns true if a chunk can be sent.
-  static bool has_room(Rank to, const Outgoing& going, const Turn& turn) {
-    if (!going.is_beside_rounds) return turn.room(to, kBulk) > 0;
-    return turn.room(to, kBesideRounds) == Credits::kPerClass && turn.now() >= going.rests_until;
+  static std::uint64_t chunk_bytes(const Place& place) { return place.chunk() * sizeof(float); }
+  static std::uint64_t least_burst(const Place& place) { return chunk_bytes(place) / 4; }
+
+  // Halves the bursts if this one took more than 1.5 times the shortest time, else doubles them:
+  // after a failure not at once, and later each time.
+  static void adapt_burst(Outgoing& going, Time took, const Place& place) {
+    going.least_took = std::min(going.least_took, took);
+    const std::uint64_t burst = std::max(going.burst, least_burst(place));
+    if (2 * took > 3 * going.least_took) {
+      going.burst = burst / 2;
+      going.steady = going.pause = std::min(2 * going.pause, kMostPause);
+    } else if (going.steady > 0) {
+      --going.steady;
+    } else {
+      going.burst = std::min(2 * burst, Credits::kPerClass * chunk_bytes(place));
+    }
   }
 
   void send_more(Rank to, Turn& turn) {
     const auto it = outgoing_.find(to);
     if (it == outgoing_.end()) return;
     Outgoing& going = it->second;
-    const auto& [round, last, bytes] = going.transferred;
-    const std::uint64_t total = bytes->size();
-    const std::uint64_t chunk =
-        turn.place().chunk() * sizeof(float) / (going.is_beside_rounds ? 4 : 1);
-    while (going.sent < total && has_room(to, going, turn)) {
-      const std::uint64_t length = std::min(total - going.sent, chunk);
-      turn.send(to, StatePart{round, last, going.sent, total}, Payload(bytes, going.sent, length),
-                going.is_beside_rounds ? kBesideRounds : kBulk);
-      going.sent += length;
-      if (going.is_beside_rounds) going.chunk_since = turn.now();
+    const Service service = going.is_beside_rounds ? kBesideRounds : kBulk;
+    std::uint64_t most = going.transferred.bytes->size();
+    if (going.is_beside_rounds) {
+      if (turn.room(to, service) < Credits::kPerClass || turn.now() < going.rests_until) return;
+      most = std::max(going.burst, least_burst(turn.place()));
+      going.burst_since = turn.now();
     }
-    if (going.sent == total) outgoing_.erase(it);
+    while (most > 0 && !is_sent(going) && turn.room(to, service) > 0)
+      most -= send_part(to, going, std::min(most, chunk_bytes(turn.place())), service, turn);
+    if (is_sent(going)) outgoing_.erase(it);
+  }
+
+  static bool is_sent(const Outgoing& going) {
+    return going.sent == going.transferred.bytes->size();
+  }
+
+  // Sends up to `most` bytes, and returns their number.
+  static std::uint64_t send_part(Rank to, Outgoing& going, std::uint64_t most,
+                                 const Service& service, Turn& turn) {
+    const auto& [round, last, bytes] = going.transferred;
+    const std::uint64_t length = std::min(bytes->size() - going.sent, most);
+    turn.send(to, StatePart{round, last, going.sent, bytes->size()},
+              Payload(bytes, going.sent, length), service);
+    going.sent += length;
+    return length;
   }
 
   Status take(Rank from, const StatePart& part, const Payload& body, Turn& turn) {

@@ -107,56 +107,67 @@ TEST_F(StateTransferTest, AStateComesInPiecesAsTheLinkHasRoom) {
   EXPECT_FALSE(receiver.transfer.received());
 }
 
-// Its chunks are a quarter as long as others, and one is in transit at a time.
-TEST_F(StateTransferTest, BesideRoundsOneShortChunkIsInTransit) {
-  giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn,
-                      /*beside_rounds=*/true);
-  for (int sent = 0; sent < 10; ++sent) {
+struct BesideRounds : StateTransferTest {
+  void begin(const std::string& text) {
+    giver.transfer.send(2, {6, false, bytes_of(text)}, giver.node.turn, /*beside_rounds=*/true);
+  }
+  // Carries the burst in transit, which takes this long, and returns its bytes. Then the sender
+  // rests for three times that time.
+  std::size_t burst(Time took) {
     giver.save_and_load();
     const auto sends = giver.take_sends();
-    ASSERT_EQ(sends.size(), 1u);
-    EXPECT_EQ(sends[0].message.body.size(), 1u);
-    receiver.node.context.now = 2s + sent * 1s;
-    EXPECT_FALSE(receiver.transfer.received());
+    std::size_t bytes = 0;
+    for (const Send& send : sends) bytes += send.message.body.size();
     carry(sends);
-    if (sent == 3) {
-      EXPECT_EQ(receiver.transfer.waiting_for("-"),
-                "the model of round 6: 0.0 of 0.0 MB are here, about 4 s left")
-          << "3 s for 4 of 10 bytes";
-    }
+    giver.node.context.now += took;
+    receiver.node.context.now = giver.node.context.now;
     giver.take_off(2, sends);
+    const auto timers = giver.node.done<SetTimer>();
+    if (timers.size() != 1) return bytes;
+    EXPECT_EQ(timers[0].at, giver.node.context.now + 3 * took);
+    for (const Time at : {giver.node.context.now, timers[0].at - 1ns}) {
+      giver.node.context.now = at;
+      giver.transfer.on_writable(2, giver.node.turn);
+      EXPECT_TRUE(giver.node.done<Send>().empty());
+    }
+    giver.node.context.now = timers[0].at;
+    giver.node.context.actions.clear();
+    giver.save_and_load();
+    giver.transfer.on_timer(timers[0].id, giver.node.turn);
+    return bytes;
   }
+};
+
+// The first is a quarter of a chunk. A link without delay takes twice the time for twice the bytes.
+TEST_F(BesideRounds, BurstsAreShortOnASlowLink) {
+  begin("thirty-two bytes in short bursts");
+  std::vector<std::size_t> bytes;
+  for (Time took = 1s; !receiver.transfer.received();) {
+    bytes.push_back(burst(took));
+    if (bytes.size() == 3) {
+      EXPECT_EQ(receiver.transfer.waiting_for("-"),
+                "the model of round 6: 0.0 of 0.0 MB are here, about 42 s left")
+          << "6 s for 4 of 32 bytes";
+    }
+    for (const Send& send : giver.node.done<Send>()) took = send.message.body.size() * 1s;
+  }
+  EXPECT_EQ(std::vector(bytes.begin(), bytes.begin() + 8),
+            (std::vector<std::size_t>{1, 2, 1, 1, 1, 2, 1, 1}));
+  EXPECT_LE(std::ranges::count(bytes, 2u), 4);
   EXPECT_TRUE(giver.take_sends().empty());
-  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "ten bytes.");
+  EXPECT_EQ(text_of(receiver.transfer.received()->bytes), "thirty-two bytes in short bursts");
   EXPECT_EQ(receiver.transfer.waiting_for("-"), "-");
   EXPECT_TRUE(giver.transfer.sends_to(2)) << "until it says that it has it";
   EXPECT_TRUE(giver.hear(2, StateReceived{5}));
   EXPECT_FALSE(giver.transfer.sends_to(2));
 }
 
-TEST_F(StateTransferTest, BesideRoundsItRestsAfterAChunk) {
-  giver.transfer.send(2, {6, false, bytes_of("ten bytes.")}, giver.node.turn,
-                      /*beside_rounds=*/true);
-  Time now = 0s;
-  for (const Time took : {2s, 5s, 1s}) {
-    const auto chunk = giver.take_sends();
-    ASSERT_EQ(chunk.size(), 1u);
-    giver.node.context.now = now += took;
-    giver.save_and_load();
-    giver.take_off(2, chunk);
-    const auto timers = giver.node.done<SetTimer>();
-    ASSERT_EQ(timers.size(), 1u);
-    EXPECT_EQ(timers[0].at, now + 2 * took);
-    for (const Time at : {now, timers[0].at - 1ns}) {
-      giver.node.context.now = at;
-      giver.transfer.on_writable(2, giver.node.turn);
-      EXPECT_TRUE(giver.take_sends().empty());
-    }
-    giver.node.context.now = now = timers[0].at;
-    giver.save_and_load();
-    giver.transfer.on_timer(timers[0].id, giver.node.turn);
-  }
-  EXPECT_EQ(giver.take_sends().size(), 1u);
+// Most of a burst's time is the delay, until the link is busy with vectors, too.
+TEST_F(BesideRounds, BurstsGrowOnALinkWithALongDelay) {
+  begin(std::string(100, 'x'));
+  for (const std::size_t bytes : {1u, 2u, 4u, 8u, 8u}) EXPECT_EQ(burst(1s), bytes);
+  EXPECT_EQ(burst(3s), 8u) << "two chunks";
+  for (const std::size_t bytes : {4u, 4u, 4u, 8u}) EXPECT_EQ(burst(1s), bytes);
 }
 
 TEST_F(StateTransferTest, ANewerStateIsSentOnRequest) {
