@@ -163,7 +163,7 @@ class Bench:
     def row(self, sync, mbps, mbytes, overlay):
         settings, steps, more = STRATEGIES[sync]
         values = mbytes * 1e6 / 8 / self.scale  # the model and as much again
-        features = 100 if values < 6e6 else 200
+        features = 100
         of = dict(sync=sync, scale=self.scale, settings=settings, overlay=overlay, mbps=mbps,
                   step_ms=1000 * ROUND_S / steps, hidden=round(values / (features + 11)),
                   features=features, momentum=0.9 if steps == 1 else 0)
@@ -198,8 +198,9 @@ def main():
     parser.add_argument("--mbps", default="3,20,100")
     parser.add_argument("--mbytes", default="16,100")
     parser.add_argument("--overlay", default="direct")
-    parser.add_argument("--scale", type=float, default=1, help="bytes that one byte counts as")
-    parser.add_argument("--lab", action="store_true")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--scale", type=float, default=1, help="bytes that one byte counts as")
+    either.add_argument("--lab", action="store_true")
     args = parser.parse_args()
     worst = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -331,7 +331,7 @@ class Adviser {
     std::vector<double> rounds_s;
     for (const Candidate& one : candidates) {
       rate += batch_scale_ * one.samples_per_s;
-      rounds_s.push_back(double(run::samples_per_round(candidates_->job(one))) / one.samples_per_s);
+      rounds_s.push_back(one.round_s);
     }
     std::ranges::sort(rounds_s);
     const double samples =

@@ -15,12 +15,10 @@ namespace {
 
 // Strategies for measurements, and those that need a convex model.
 constexpr std::string_view kNotAdvised[] = {"staleness_lab", "skewscout", "gadmm", "lag"};
-// Tried codecs, and the one of them with the fewest bytes.
 constexpr const char* kTriedCodecs[] = {"fp16", "int8", "q_top_k"};
-constexpr const char* kSparse = "q_top_k";
-constexpr const char* kSmall = "int8";  // the dense one of them with the fewest bytes
-// Speed of a candidate with fewer bytes, in that of one with more, from which on it is tried first.
-constexpr double kFaster = 1.2;
+// Those of them with the fewest bytes, without and with all values.
+constexpr const char *kSparse = "q_top_k", *kSmall = "int8";
+constexpr double kFaster = 1.2;  // speed that fewer bytes must bring to be tried first
 // Number of overlays tried with another codec: the fastest with the job's own codec.
 constexpr std::size_t kFastOverlays = 5;
 constexpr int kFirstRates[] = {0, -4, 4};  // exponents, as in Choice
@@ -32,7 +30,9 @@ std::optional<std::uint64_t> steps_of(const run::Job& job) {
   return steps ? std::optional(std::uint64_t(*steps)) : std::nullopt;
 }
 
-bool is_faster(const Candidate& a, const Candidate& b) { return a.samples_per_s > b.samples_per_s; }
+bool is_faster(const Candidate& a, const Candidate& b) {
+  return std::pair(a.samples_per_s, -a.round_s) > std::pair(b.samples_per_s, -b.round_s);
+}
 
 }  // namespace
 
@@ -215,14 +215,18 @@ std::optional<Candidate> AdviseCandidates::timed(const Choice& choice) {
   max_rounds_.emplace(one.label, std::exchange(one.job.stop.max_rounds, std::uint64_t{1} << 53));
   const auto prediction = run::predict(one.job, embedding().learners);
   if (!prediction) failures_.try_emplace(choice.sync, without_command(prediction.error().what));
-  if (!prediction || !(prediction->round_s > 0)) return std::nullopt;
-  at->second =
-      Candidate{.label = one.label,
-                .sync = choice.sync,
-                .overlay = choice.overlay,
-                .codec = choice.codec,
-                .samples_per_s = double(run::samples_per_round(one.job)) / prediction->round_s,
-                .family = one.label};
+  if (!prediction) return std::nullopt;
+  // Rounds that all end with one slow exchange seem to take no time.
+  const double samples = double(run::samples_per_round(one.job));
+  const double most_per_s = run::most_samples_per_s(one.job);
+  const double round_s = prediction->round_s > 0 ? prediction->round_s : samples / most_per_s;
+  at->second = Candidate{.label = one.label,
+                         .sync = choice.sync,
+                         .overlay = choice.overlay,
+                         .codec = choice.codec,
+                         .samples_per_s = std::min(samples / round_s, most_per_s),
+                         .round_s = round_s,
+                         .family = one.label};
   choices_.emplace(one.label, choice);
   jobs_.emplace(one.label, std::move(one.job));
   return at->second;

@@ -32,9 +32,9 @@ class AdviseCandidates {
 
   // Sets a stop condition: while it is true, new candidates are counted but not predicted.
   void stop_when(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
-  // Returns the first candidates, the fastest first. For each strategy: the overlay with the most
+  // Returns the first candidates, the fastest first. Each strategy has the overlay with the most
   // samples per second, with int8 instead of the job's codec if that is more than 1.2 times as
-  // fast; and with the sparse codec if that is 1.2 times faster still. Each candidate has the job's
+  // fast. The sparse codec is added if it is 1.2 times faster still. Each candidate has the job's
   // learning rate, a quarter of it, or four times it.
   std::vector<Candidate> first();
 

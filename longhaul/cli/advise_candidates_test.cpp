@@ -10,13 +10,14 @@ namespace longhaul::cli {
 namespace {
 
 // The first candidates of a job with this [stop], of the first `most` combinations.
-std::vector<Candidate> first_of(const std::string& stop, std::size_t most) {
+std::vector<Candidate> first_of(const std::string& stop, std::size_t most, double mbps = 10) {
   RunOptions options;
   options.job = ::testing::TempDir() + "candidates.toml";
   std::ofstream(options.job) << "stop = " << stop << R"(
 model = {kind = "phantom", mbytes = 0.1}
 sync = {kind = "fedavg", steps = 4}
-wan = {mbps = 10, delay_ms = 20}
+wan = {delay_ms = 20, mbps = )"
+                             << mbps << R"(}
 site = [{name = "tokyo", step_ms = 10}, {name = "lima", step_ms = 15}]
 )";
   AdviseCandidates all(options, *good(options.load()), true);
@@ -31,6 +32,14 @@ TEST(AdviseCandidates, DoNotDependOnTheRoundsOfTheJob) {
   EXPECT_EQ(few, many);
   for (std::size_t i = 0; i < few.size(); ++i)
     EXPECT_EQ(few[i].samples_per_s, many[i].samples_per_s) << few[i].label;
+}
+
+// The first rounds of adpsgd on a slow network all end with the same exchange of models.
+TEST(AdviseCandidates, NoneComputesFasterThanItsWorkers) {
+  const auto first = first_of("{max_rounds = 1}", 36, 0.1);
+  EXPECT_THAT(first, ::testing::Contains(::testing::Field(&Candidate::sync, "adpsgd")));
+  for (const Candidate& one : first)
+    EXPECT_LE(one.samples_per_s, 32 / 0.010 + 32 / 0.015 + 1) << one.label;
 }
 
 TEST(AdviseCandidates, EveryStrategyIsTriedOrNamedWithTheReason) {

@@ -28,9 +28,11 @@ class Search {
   SearchResult run() {
     while (!left_.empty() && result_.stages < kMaxStages && !hooks_.is_over()) {
       stage();
+      const std::vector<Candidate> strategies = best_of_strategies();
       keep_best();
       limit_s_ = best_s() ? kRival * *best_s() : limit_s_ * kLonger;
       expand();
+      add_missing(left_, strategies);  // last: a budget may end before they run
       drop_tried();
     }
     result_.complete = left_.empty() && best_s().has_value() && lacked_.empty();
@@ -78,17 +80,22 @@ class Search {
       if (std::ranges::find(to, one) == to.end()) to.push_back(one);
   }
 
-  // Keeps the better half of this stage's families, each with its best rate. In the first stages
-  // also the best of each strategy: scores at equal times are of different progress.
+  // Returns the best of each strategy in this stage. In the first stages they stay: scores at equal
+  // times are of different progress. Empty if a candidate has reached the target.
+  std::vector<Candidate> best_of_strategies() const {
+    if (result_.stages >= kAllStrategies || best_s()) return {};
+    return best_of_each(&Candidate::sync, left_.size(), ran_now());
+  }
+
+  // Keeps the better half of this stage's families, each with its best rate.
   void keep_best() {
     std::set<std::string> families;
     for (const Candidate& candidate : left_) families.insert(candidate.family);
-    const auto ran_now = [&](const Trial& trial) { return is_left(trial.candidate); };
-    std::vector<Candidate> kept =
-        best_of_each(&Candidate::family, std::max(kFewest, (families.size() + 1) / 2), ran_now);
-    if (result_.stages < kAllStrategies && !best_s())
-      add_missing(kept, best_of_each(&Candidate::sync, left_.size(), ran_now));
-    left_ = std::move(kept);
+    left_ =
+        best_of_each(&Candidate::family, std::max(kFewest, (families.size() + 1) / 2), ran_now());
+  }
+  std::function<bool(const Trial&)> ran_now() const {
+    return [this](const Trial& trial) { return is_left(trial.candidate); };
   }
 
   // Adds the neighbours of the best candidates, once per candidate. Other rates of the same family

@@ -15,8 +15,9 @@ namespace longhaul::cli {
 struct Candidate {
   std::string label;  // "diloco-forest-int8-steps=20-rate=0.08"
   std::string sync, overlay, codec;
-  double samples_per_s = 0;  // samples of all sites per virtual second, predicted without numbers
-  std::string family = {};   // label without rates; candidates of one family differ in rates only
+  // Samples of all sites per virtual second, and the time of a round; predicted without numbers.
+  double samples_per_s = 0, round_s = 0;
+  std::string family = {};  // label without rates; candidates of one family differ in rates only
   bool operator==(const Candidate& other) const { return label == other.label; }
 };
 

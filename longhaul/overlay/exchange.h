@@ -33,10 +33,6 @@ struct Common {
   std::vector<Arrived> arrived = {};
 
   static constexpr std::uint8_t kTransfer = 0;  // the transfer's number among AgreedMean's children
-  void begin(Outgoing outgoing, Turn& turn) {
-    Turn below = turn.child(kTransfer);
-    transfer->begin(std::move(outgoing), below);
-  }
 
   bool newcomer() const { return place.comes_back(); }
   // Returns the newest view in which one of these ranks, or a server, was lost or returned. All
@@ -342,7 +338,8 @@ class Exchange {
     Outgoing repair{repair_key(), to, {}, mean_.weight, kBulk};
     for (std::size_t piece = 0; piece < grid_.pieces(); ++piece)
       repair.ranges.push_back(grid_.range(piece));
-    common_.begin(std::move(repair), turn);
+    Turn below = turn.child(Common::kTransfer);
+    common_.transfer->begin(std::move(repair), below);
     return Ok{};
   }
 
@@ -414,7 +411,8 @@ class Exchange {
       for (const Rank to : context.contributors_to) turn.send(to, message, kControl);
     }
     for (const auto& [key, to] : context.cancelled) common_.transfer->cancel(key, to);
-    for (Outgoing& outgoing : context.posts) common_.begin(std::move(outgoing), turn);
+    Turn below = turn.child(Common::kTransfer);
+    for (Outgoing& outgoing : context.posts) common_.transfer->begin(std::move(outgoing), below);
     if (!context.given_up.empty()) turn.fail(context.given_up);
   }
 

@@ -166,14 +166,14 @@ class PlanAgreement {
     auto made =
         first && plan.trees.empty() ? Result<SitePlan>(SitePlan{}) : from_message(plan, sites_);
     if (!made) return refuse(made.error().what);
-    const Ack own{plan.version, digest_of(plan)};
+    const PlanAck own{plan.version, digest_of(plan)};
     for (const auto& [rank, ack] : acks_)
       if (ack.version == own.version && ack.digest != own.digest)
         return refuse("rank " + std::to_string(rank) + " was sent another one");
     if (const Status entered = enter(plan, *std::move(made)); !entered)
       return refuse(entered.error().what);
     acks_[from] = own;
-    return PlanAck{own.version, own.digest};
+    return own;
   }
 
   // Takes an acknowledgement, possibly of the plan after the newest here, which is still in
@@ -189,11 +189,10 @@ class PlanAgreement {
     const std::uint32_t last = known == acks_.end() ? 0 : known->second.version;
     if (given.version != last + 1 || given.version > version_ + (plans() ? 0 : 1))
       return refuse("not the next one");
-    const Ack ack{given.version, given.digest};
     for (const auto& [start, plan] : plans_)
-      if (plan.version == ack.version && plan.digest != ack.digest)
+      if (plan.version == given.version && plan.digest != given.digest)
         return refuse("it is not the one that rank " + std::to_string(planner()) + " sent here");
-    acks_[from] = ack;
+    acks_[from] = given;
     return Ok{};
   }
 
@@ -227,11 +226,6 @@ class PlanAgreement {
     std::uint64_t digest = 0;
     SitePlan plan;
     void state(auto& ar) { ar(version, digest, plan); }
-  };
-  struct Ack {
-    std::uint32_t version = 0;
-    std::uint64_t digest = 0;
-    void state(auto& ar) { ar(version, digest); }
   };
   Status enter(const NewPlan& plan, SitePlan made) {
     if (!plans_.empty() && plan.start <= plans_.rbegin()->first)
@@ -272,7 +266,7 @@ class PlanAgreement {
   std::uint32_t version_ = 0;     // version of the newest plan here
   std::optional<Round> given_;    // the last round that needs nothing more from this node
   std::map<Round, Known> plans_;  // by start; that of the first is 0
-  std::map<Rank, Ack> acks_;      // the newest of each other member
+  std::map<Rank, PlanAck> acks_;  // the newest of each other member
 };
 
 }  // namespace longhaul::overlay::forest

@@ -339,10 +339,10 @@ class PlanAttempt final : public Attempt {
     if (is(Sums::in_turn) ? !contributed() : !knows(tree)) return;
     for (std::size_t i = 0; i < branch.upstream_children.size(); ++i)
       if (owes(piece, i)) return;
-    const auto [mean, weight] = mix(piece, context);
+    auto [mean, weight] = mix(piece, context);
     done_[piece] = true;
     if (is_root(branch)) {
-      if (weight > 0) finish(piece, mean, weight, context);  // else: an empty mean
+      if (weight > 0) finish(piece, std::move(mean), weight, context);  // else: an empty mean
       return;
     }
     const TransferKey key = this->key(Phase::part, Coding::down, spec_.team->self);
@@ -363,9 +363,9 @@ class PlanAttempt final : public Attempt {
     }
     if (!sum.advance(weights_)) return;
     const double weight = known_.at(trees_.tree_of(piece)).all;
-    const std::vector<float> mean = sum.mean(weight);
+    std::vector<float> mean = sum.mean(weight);
     sums_.erase(std::uint32_t(piece));
-    finish(piece, mean, weight, context);
+    finish(piece, std::move(mean), weight, context);
   }
 
   Reduction& sum_of(std::size_t piece) {
@@ -406,12 +406,11 @@ class PlanAttempt final : public Attempt {
   }
 
   // The root, too, uses the mean as the others will read it.
-  void finish(std::size_t piece, std::span<const float> mean, double weight,
-              AttemptContext& context) {
+  void finish(std::size_t piece, std::vector<float> mean, double weight, AttemptContext& context) {
     done_[piece] = true;
     --to_reduce_;
     if (piece == 0 && adds_up() && is_teller()) tell(context);
-    if (is(Sums::everywhere)) return context.means[piece].assign(mean.begin(), mean.end());
+    if (is(Sums::everywhere)) return void(context.means[piece] = std::move(mean));
     const TransferKey key = mean_key(spec_.team->self);
     Payload bytes = context.buffers.write(piece, key.coding, mean);
     if (spec_.team->takes_part())

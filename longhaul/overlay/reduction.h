@@ -18,14 +18,6 @@ namespace longhaul::overlay {
 inline constexpr double kUnknownWeight = -1;
 
 class Reduction {
-  static void add_scaled(std::span<double> sum, double weight, std::span<const float> values) {
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * double(values[i]);
-  }
-
-  static void add_senders(std::span<double> sent, double weight, std::span<const float> values) {
-    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] += values[i] != 0 ? weight : 0;
-  }
-
  public:
   explicit Reduction(bool of_senders = false) : of_senders_(of_senders) {}
 
@@ -60,8 +52,11 @@ class Reduction {
         if (of_senders_) sent_ = sum_;
       }
       LH_CHECK(part->second.size() == sum_.size());
-      add_scaled(sum_, weights[next_], part->second);
-      if (of_senders_) add_senders(sent_, weights[next_], part->second);
+      const double weight = weights[next_];
+      const std::span<const float> values = part->second;
+      const std::span<double> sum = sum_, sent = sent_;
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * double(values[i]);
+      for (std::size_t i = 0; i < sent.size(); ++i) sent[i] += values[i] != 0 ? weight : 0;
       waiting_.erase(part);
       ++next_;
     }

@@ -63,9 +63,6 @@ class TsEngine final : public ServedTopology {
   void state(Archive& ar) override {  // only existing groups
     for (auto& [group, coordinator] : coordinators_) ar(*coordinator);
   }
-  const tsengine::Coordinator& coordinator(std::uint32_t group = 0) const {
-    return *coordinators_.at(group);
-  }
 
  private:
   const std::uint32_t buckets_;

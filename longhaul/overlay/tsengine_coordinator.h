@@ -39,7 +39,6 @@ class Slots {
   void free_out(Rank rank) { out_.erase(rank); }
   void free_in(Rank rank) { in_.erase(rank); }
   void clear() { in_.clear(), out_.clear(); }
-  bool empty() const { return in_.empty() && out_.empty(); }
   void state(Archive& ar) { ar(in_, out_); }
 
  private:

@@ -8,7 +8,6 @@
 
 #include "longhaul/run/experiment.h"
 #include "longhaul/run/explanation.h"
-#include "longhaul/run/job/parts.h"
 #include "longhaul/run/nodes.h"
 #include "longhaul/run/plan.h"
 #include "longhaul/run/simulation.h"
@@ -148,10 +147,8 @@ Result<Prediction> predict(const Job& job, const OwnLearners* own) {
                .parameters = more.parameters};
   if (all <= kMore) return p;
   LH_LET(few, sample(job, kFew, own));
-  // Start-up and end are in both samples, so their difference is the pace of rounds alone. Rounds
-  // beside a slow exchange may all end with it; none is shorter than its steps.
-  p.round_s = std::max((more.time_s - few.time_s) / double(kMore - kFew),
-                       double(samples_per_round(job)) / most_samples_per_s(job));
+  // Start-up and end are in both samples, so their difference is the pace of rounds alone.
+  p.round_s = (more.time_s - few.time_s) / double(kMore - kFew);
   p.round_bytes = (more.bytes - few.bytes) / double(kMore - kFew);
   p.time_s += p.round_s * double(all - kMore);
   p.wan_bytes += p.round_bytes * double(all - kMore);

@@ -189,15 +189,5 @@ TEST_F(Resume, ADryRunPredictsTimeAndBytes) {
   EXPECT_NEAR(prediction->wan_bytes / double(real.summary.wan_bytes), 1, 0.01);
 }
 
-// Its two rounds and its eight end with the same slow exchange of models.
-TEST_F(Resume, NoPredictedRoundIsShorterThanItsSteps) {
-  auto prediction = good(predict(testing::good_job(
-      "[stop]\nmax_rounds = 60\n[model]\nkind = \"phantom\"\nmbytes = 0.1\n[wan]\nmbps = 0.1\n"
-      "[sync]\nkind = \"adpsgd\"\n"
-      "[[site]]\nname = \"a\"\nstep_ms = 10\n[[site]]\nname = \"b\"\nstep_ms = 15\n")));
-  EXPECT_GE(prediction->round_s, 0.0119);
-  EXPECT_LE(prediction->round_s, 0.0151);
-}
-
 }  // namespace
 }  // namespace longhaul::run

@@ -3,10 +3,11 @@
 // the start of a round, in chunks. The receiver accepts it from the senior worker only, in order,
 // and up to a bound. When the sender is lost, the receiver discards what it has of the state.
 //
-// Beside the rounds a state is sent in short bursts, so that no vector waits for more than one.
-// Three quarters of the link are the vectors', which may come from other nodes, too: after a burst
-// the sender rests for three times the time that the burst took. Most of that time may be the
-// link's delay: bursts become longer as long as they take little more time.
+// During rounds a state is sent in short bursts to each receiver, so that no vector waits for more
+// than one. After a burst the sender rests for three times the time that the burst took. So three
+// quarters of the link are left to vectors, which may come from other nodes, too. Most of a burst's
+// time may be the link's delay: bursts become longer while they take little more time. (Over
+// sockets a burst has left when the kernel has it, and rests count only once its buffer is full.)
 //
 // The transfer does not use a VectorChannel: in a phantom job a channel carries sizes without
 // numbers, but this state (rounds, stop rule, schedules) has to arrive there, too.
@@ -140,7 +141,7 @@ class StateTransfer final : public Machine {
     if (going.burst_since && turn.room(peer, kBesideRounds) == Credits::kPerClass) {
       const Time took = turn.now() - *std::exchange(going.burst_since, std::nullopt);
       adapt_burst(going, took, turn.place());
-      going.rests_until = turn.now() + kRest * took;
+      going.rests_until = turn.now() + std::min(kRest * took, kMostRest);
       turn.set_timer(*this, TimerId{peer}, going.rests_until);
     }
     send_more(peer, turn);
@@ -167,18 +168,29 @@ class StateTransfer final : public Machine {
   }
 
  private:
+  static constexpr int kRest = 3;
+  static constexpr Time kMostRest{10'000'000'000};  // after an outage
+  // Shorter times are no evidence: a buffer took the burst.
+  static constexpr Time kInstant{1'000'000};
+  static constexpr Time kLastTime{std::int64_t{1} << 60};
+  static constexpr std::uint32_t kPatience = 4;  // bursts between a failure and the next growth
+
   struct Outgoing {
     TransferredState transferred;
     bool is_beside_rounds = false;
     std::uint64_t sent = 0;
     std::uint64_t burst = 0;               // bytes of the next burst; 0: the shortest
     std::optional<Time> burst_since = {};  // start of a burst in transit
-    Time least_took = Time::max();         // of its bursts
-    std::uint64_t steady = 0, pause = 1;   // bursts until the next growth; after the next failure
+    Time shortest_took{kInstant};          // the shortest burst, of late
+    std::uint32_t until_growth = 0;        // bursts without a failure
     Time rests_until{0};
     void state(Archive& ar) {
-      ar(transferred, is_beside_rounds, sent, burst, burst_since, least_took, steady, pause,
+      ar(transferred, is_beside_rounds, sent, burst, burst_since, shortest_took, until_growth,
          rests_until);
+      const auto is_time = [](Time time) { return time >= Time(0) && time <= kLastTime; };
+      if (!is_time(burst_since.value_or(Time(0))) || !is_time(shortest_took) ||
+          !is_time(rests_until))
+        ar.fail("holds a state with impossible times");
     }
   };
   struct Incoming {
@@ -189,22 +201,23 @@ class StateTransfer final : public Machine {
     Time first{0}, latest{0};  // arrival of its first and newest chunk
     void state(Archive& ar) { ar(round, last, total, bytes, first, latest); }
   };
-  static constexpr int kRest = 3;
-  static constexpr std::uint64_t kMostPause = 64;
 
   static std::uint64_t chunk_bytes(const Place& place) { return place.chunk() * sizeof(float); }
   static std::uint64_t least_burst(const Place& place) { return chunk_bytes(place) / 4; }
 
-  // Halves the bursts if this one took more than 1.5 times the shortest time, else doubles them:
-  // after a failure not at once, and later each time.
+  // Halves the bursts if this one took more than 1.5 times the shortest time of any of late, else
+  // doubles them: after a failure not at once. The shortest time grows, because links change.
   static void adapt_burst(Outgoing& going, Time took, const Place& place) {
-    going.least_took = std::min(going.least_took, took);
     const std::uint64_t burst = std::max(going.burst, least_burst(place));
-    if (2 * took > 3 * going.least_took) {
-      going.burst = burst / 2;
-      going.steady = going.pause = std::min(2 * going.pause, kMostPause);
-    } else if (going.steady > 0) {
-      --going.steady;
+    took = std::max(took, kInstant);
+    Time& shortest = going.shortest_took;
+    shortest = going.burst == 0 ? took : std::min(took, shortest + shortest / 64);
+    going.burst = burst;
+    if (2 * took > 3 * shortest) {
+      going.burst = std::max(burst / 2, least_burst(place));
+      if (going.burst < burst) going.until_growth = kPatience;
+    } else if (going.until_growth > 0) {
+      --going.until_growth;
     } else {
       going.burst = std::min(2 * burst, Credits::kPerClass * chunk_bytes(place));
     }

@@ -152,22 +152,18 @@ class Reliable final : public Transfer {
       while (!queue.empty()) {
         Item& item = queue.begin()->second;
         if (turn.room(to, item.service) == 0) break;
-        send_piece(to, item, turn);
+        Range& rest = item.ranges[item.next];
+        const Range piece{rest.offset, std::min(rest.length, longest_)};
+        rest = {piece.end(), rest.length - piece.length};
+        if (rest.length == 0) ++item.next;
+        Payload body = port_->encoded(item.key, piece);
+        item.bytes += body.size();
+        turn.send(to, Piece{item.key, piece, item.weight}, std::move(body), item.service);
         if (item.next < item.ranges.size()) continue;
         sent_.push_back({item.key, to, true, item.bytes, turn.now() - item.since});
         queue.erase(queue.begin());
       }
     }
-  }
-
-  void send_piece(Rank to, Item& item, Turn& turn) {
-    Range& rest = item.ranges[item.next];
-    const Range piece{rest.offset, std::min(rest.length, longest_)};
-    rest = {piece.end(), rest.length - piece.length};
-    if (rest.length == 0) ++item.next;
-    Payload body = port_->encoded(item.key, piece);
-    item.bytes += body.size();
-    turn.send(to, Piece{item.key, piece, item.weight}, std::move(body), item.service);
   }
 
   const std::uint64_t longest_;  // values in a message

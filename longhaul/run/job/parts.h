@@ -35,7 +35,7 @@ Result<std::unique_ptr<Overlay>> build_overlay(const Job&, const Place&, std::op
 
 // Samples that all workers use in one round together.
 std::uint64_t samples_per_round(const Job&);
-// Samples per second of all workers if none ever waits.
+// Samples per second of all workers if none ever waits, without drift.
 double most_samples_per_s(const Job&);
 // Rounds between two reports.
 Round report_every(const Job&);
