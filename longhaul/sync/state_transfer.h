@@ -139,7 +139,8 @@ class StateTransfer final : public Machine {
     if (it == outgoing_.end()) return;
     Outgoing& going = it->second;
     if (going.burst_since && turn.room(peer, kBesideRounds) == Credits::kPerClass) {
-      const Time took = turn.now() - *std::exchange(going.burst_since, std::nullopt);
+      const Time took =
+          std::max(Time(0), turn.now() - *std::exchange(going.burst_since, std::nullopt));
       adapt_burst(going, took, turn.place());
       going.rests_until = turn.now() + std::min(kRest * took, kMostRest);
       turn.set_timer(*this, TimerId{peer}, going.rests_until);
@@ -181,7 +182,7 @@ class StateTransfer final : public Machine {
     std::uint64_t sent = 0;
     std::uint64_t burst = 0;               // bytes of the next burst; 0: the shortest
     std::optional<Time> burst_since = {};  // start of a burst in transit
-    Time shortest_took{kInstant};          // the shortest burst, of late
+    Time shortest_took{kInstant};          // by a recent burst
     std::uint32_t until_growth = 0;        // bursts without a failure
     Time rests_until{0};
     void state(Archive& ar) {
@@ -205,8 +206,8 @@ class StateTransfer final : public Machine {
   static std::uint64_t chunk_bytes(const Place& place) { return place.chunk() * sizeof(float); }
   static std::uint64_t least_burst(const Place& place) { return chunk_bytes(place) / 4; }
 
-  // Halves the bursts if this one took more than 1.5 times the shortest time of any of late, else
-  // doubles them: after a failure not at once. The shortest time grows, because links change.
+  // Halves the bursts if this one took more than 1.5 times the shortest recent time, else doubles
+  // them: after a failure not at once. The shortest time grows slowly, because links change.
   static void adapt_burst(Outgoing& going, Time took, const Place& place) {
     const std::uint64_t burst = std::max(going.burst, least_burst(place));
     took = std::max(took, kInstant);
