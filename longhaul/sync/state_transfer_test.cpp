@@ -186,6 +186,13 @@ TEST_F(BesideRounds, ABurstThatTakesNoTimeIsNoMeasure) {
   EXPECT_EQ(burst(1us), 4u);
 }
 
+TEST_F(BesideRounds, AStateWithImpossibleTimesIsNotLoaded) {
+  giver.node.context.now = Time(std::int64_t{1} << 61);
+  begin("ten bytes.");
+  StateTransfer fresh;
+  EXPECT_FALSE(longhaul::testing::load(fresh, longhaul::testing::saved(giver.transfer)));
+}
+
 TEST_F(BesideRounds, AfterAnOutageItRestsForTenSeconds) {
   begin("ten bytes.");
   const auto sends = giver.take_sends();

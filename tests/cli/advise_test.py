@@ -90,7 +90,7 @@ class Plan(Runs):
         long = [one for one in plan["ranking"] if one["rounds"] >= 2]
         self.assertGreater(len(long), 5)
         self.assertEqual([one["label"] for one in long if one["score"] == 0], [])
-        # Where the network is slow, smaller values are tried first, whoever does well with others.
+        # On a slow network a strategy's first trials have the smaller values.
         codecs = {one["codec"] for one in plan["ranking"] if one["sync"] == "ssp"}
         self.assertIn("int8", codecs)
         self.assertNotIn("fp32", codecs)
